@@ -188,6 +188,87 @@ def test_script_of_a_form_is_found_however_its_packets_are_written() -> Iterable
 
 
 @flags("a.pdf")
+def test_form_that_loads_or_sends_something_by_itself_has_a_flag() -> Iterable[Row]:
+    def event(activity: str, target: str = "https://a.example/") -> str:
+        return f'<event {activity}><submit format="xml" target="{target}"><encrypt/></submit></event>'
+
+    connection = '<c:connectionSet><c:{0} name="a"><c:{1}>{2}</c:{1}></c:{0}></c:connectionSet>'
+    rows = [
+        ('<image href="http://a.example/a.png"/>', True),
+        ("<x:image\nxmlns:x='a' alt='>' href = ' h&#10;ttp://a.example/a.png'>AA==</x:image>", True),
+        ('<image href="\\\\server\\a.png"/>', True),
+        ('<field usehref="//server/a.xdp#b"/>', True),
+        ('<exData href="file://server/a.html"/>', True),
+        ('<exObject codeBase="http://a.example/"/>', True),
+        ('<body xmlns="http://www.w3.org/1999/xhtml"><p><img src="https://a.example/a.png"/></p></body>', True),
+        ('<?xml-stylesheet type="text/xsl" href="\\\\server\\a.xslt"?>', True),
+        ('<xsl:include href="http://a.example/a.xslt"/>', True),
+        ('<xsl:value-of select="document(&apos;http://a.example/a&apos;)"/>', True),
+        (event('activity="ready" ref="$form"'), True),
+        (event("activity='&#105;nitialize'", "ht&#x09;tp://a.example/"), True),
+        ('<event activity="click"/>' + event('activity="docReady"', "\\\\server\\a"), True),
+        ("<!-- <event> -->" + event("activity='exit'").replace("<submit", "<!-- </event> --><submit"), True),
+        (connection.format("xmlConnection", "uri", "http://a.example/"), True),
+        (connection.format("xsdConnection", "uri", "<![CDATA[ http:]]>//a<!-- -->.example/"), True),
+        (connection.format("wsdlConnection", "soapAddress", "\n https&#58;//a.example/a "), True),
+        (connection.format("wsdlConnection", "wsdlAddress", "https://a.example/a?wsdl"), True),
+        ("<datasets><data/></datasets>" + connection.format("xmlConnection", "uri", "//server/a"), True),
+        ('<config><template><base>http://a.example/</base></template></config><image href="a.png"/>', True),
+        ("<config><data><xsl><uri>\\\\server\\a.xslt</uri></xsl></data></config>", True),
+        ('<!DOCTYPE a SYSTEM "http://a.example/a.dtd">', True),
+        ("<!DOCTYPE a PUBLIC 'a' '//server/a.dtd'>", True),
+        ("<datasets><x x:contentType='image/png' href='http://a.example/'/></datasets>", True),
+        ("<template><datasets><image href='http://a.example/'/></datasets></template>", True),
+        (connection.format("xmlConnection", "uri", "<uri/>" + " " * 9000 + "http://a.example/"), True),
+        ("<sourceSet><source><connectString>Provider=x;Data Source = a</connectString></source></sourceSet>", True),
+        (event(""), False),
+        (event('activity="click"'), False),
+        (event('activity="mouseUp"'), False),
+        (event('activity="ready"', ""), False),
+        ('<image href="a.png"/><field usehref="a.xdp#b"/><image href="data:image/png;base64,AA=="/>', False),
+        ('<image href="C:\\a.png">AA==</image><exData href="file:///C:/a.html"/>', False),
+        (
+            '<body xmlns="http://www.w3.org/1999/xhtml"><a href="https://a.example/">image href="http://a"</a></body>',
+            False,
+        ),
+        ("<datasets><data><uri>http://a.example/</uri><x href='http://a.example/'/></data></datasets>", False),
+        (connection.format("wsdlConnection", "soapAction", "http://tempuri.org/a"), False),
+        (connection.format("xmlConnection", "uri", "a.xml"), False),
+        ("<config><template><base>http://a.example/</base></template></config>", False),
+        ('<xdp a:schemaLocation="http://a.example/ a.xsd"/><!-- <image href="http://a.example/"/> -->', False),
+        ("<speak><![CDATA[<image href='http://a.example/'/>]]></speak>", False),
+    ]
+    for inner, is_loading in rows:
+        form = f'<xdp:xdp xmlns:xdp="http://ns.adobe.com/xdp/">{inner}</xdp:xdp>'
+        for data in (form.encode(), form.encode("utf-16")):
+            objects: dict[int, bytes | str] = {100: stream(data[:98]), 101: stream(data[98:], packed=True)}
+            found = "link.external" if is_loading else ""
+            yield inner, one_page("/AcroForm<</Fields[]/XFA[(a) 100 0 R(b) 101 0 R]>>", objects), found
+
+
+@flags("a.pdf")
+def test_content_of_a_page_that_is_in_another_file_has_a_flag() -> Iterable[Row]:
+    specifications = (
+        ("(\\\\\\\\server\\\\a.pdf)", "link.external"),
+        ("<</FS/URL/F(http://a.example/a.pdf)>>", "link.external"),
+        ("<</Type/Filespec/F(a.pdf)/UF<feff002f002f0061002f0062>>>", "link.external"),
+        ("102 0 R", "link.external"),
+        ("(a.pdf)", ""),
+        ("(/c/a.pdf)", ""),
+    )
+    entries = ("/Ref<</F {}/Page 0>>", "/R#65f 101 0 R", "/OPI<</2.0<</Type/OPI/F {}>>>>", "/OPI<</1.3 101 0 R>>")
+    for (specification, found), entry in product(specifications, entries):
+        form = "/Type/XObject/Subtype/Form/BBox[0 0 9 9]" + entry.format(specification)
+        objects: dict[int, bytes | str] = {
+            100: stream(b"q Q", form),
+            101: f"<</F {specification}/Version 1.3>>",
+            102: "<</Type/Filespec/F(//server/a.pdf)>>",
+        }
+        yield f"{entry} {specification}", one_page("/X 100 0 R", objects), found
+    yield "an element of the structure", one_page("/X 100 0 R", {100: "<</S/P/Ref[101 0 R]>>", 101: "<</S/P>>"}), ""
+
+
+@flags("a.pdf")
 def test_action_that_starts_by_itself_has_the_flags_of_what_it_opens() -> Iterable[Row]:
     actions = (
         ("/S/GoToR/F(//server/a.pdf)/D[0/Fit]", "launch.pdf link.external"),
