@@ -9,6 +9,7 @@ from typing import Final
 import pikepdf
 
 from sluice_inspect.budget import Deadline
+from sluice_inspect.facts.pdf_forms import loads_or_sends
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
@@ -21,7 +22,7 @@ from sluice_inspect.threats.pdf_scripts import decode_script
 
 # Addresses are of interest if they begin as those of scripts and files do, or are not written in letters.
 _TELLING: Final = re.compile(
-    rb"/(?:JS|JavaScript|Launch|EF|XFA|OpenAction|AA|OnInstantiate|Scripts)\b|/URI (?:<|\(\s{0,20}(?:[jJvVfF]|\\))"
+    rb"/(?:JS|JavaScript|Launch|EF|XFA|OpenAction|AA|OnInstantiate|Scripts|Ref|OPI)\b|/URI (?:<|\(\s{0,20}(?:[jJvVfF]|\\))"
 )
 _FORM_SCRIPT: Final = re.compile(r"<(?:[^\s<>/=:]{1,100}:)?script[\s>/]", re.IGNORECASE)
 _FORM_BYTES: Final = 16 * 1024**2  # of all forms together
@@ -65,7 +66,7 @@ def _read_again(subject: Subject, sheet: FactSheet) -> None:
 
 def collect(pdf: pikepdf.Pdf, source: Source, deadline: Deadline, sheet: FactSheet) -> None:
     """Add attachments and flags of an open document, as far as it can be read. Raise nothing."""
-    found = _ActiveContent(sheet)
+    found = _ActiveContent(sheet, deadline)
     try:
         for each in pdf.objects:
             if deadline.has_passed:
@@ -99,10 +100,11 @@ def _add_written(source: Source, found: Counter[str], sheet: FactSheet, *, is_da
 
 
 class _ActiveContent:
-    def __init__(self, sheet: FactSheet) -> None:
+    def __init__(self, sheet: FactSheet, deadline: Deadline) -> None:
         self.attachments: set[tuple[int, int]] = set()
         self.names = Counter[str]()
         self._sheet = sheet
+        self._deadline = deadline
         self._forms: set[tuple[tuple[int, int], ...]] = set()
         self._form_parts_left = _PARTS_MOST
         self._form_bytes_left = _FORM_BYTES
@@ -155,6 +157,12 @@ class _ActiveContent:
             self._examine_attached(_file_name(holder), value)
         elif key == "/XFA":
             self._examine_form(value)
+        elif key in {"/Ref", "/OPI"} and isinstance(value, pikepdf.Dictionary):
+            # A page of another document; a picture of another file, by version of OPI.
+            holders = [value] if key == "/Ref" else list(value.values())
+            files = [_file_name(each) for each in holders if isinstance(each, pikepdf.Dictionary)]
+            if any(map(is_remote, files)):
+                self._sheet.flags.add("link.external")
 
     def _examine_attached(self, name: str, files: pikepdf.Object) -> None:
         for stream in files.values():
@@ -192,7 +200,7 @@ class _ActiveContent:
             self._sheet.flags.add("launch.pdf")
 
     def _examine_form(self, form: pikepdf.Object) -> None:
-        """Look for scripts in a form of XML: one stream, or names and streams in turn, which may cut it anywhere."""
+        """Look at a form of XML: one stream, or names and streams in turn, which may cut it anywhere."""
         packets = list(form) if isinstance(form, pikepdf.Array) else [form]
         streams = [each for each in packets if isinstance(each, pikepdf.Stream)]
         identity = tuple(each.objgen for each in streams)
@@ -208,7 +216,11 @@ class _ActiveContent:
             parts.append(self._content(each, self._form_bytes_left))
             self._form_bytes_left -= len(parts[-1])
         # Each packet may have an encoding of its own, or be a piece of a text that has one.
-        for text in (decode_script(b"".join(parts)), "".join(map(decode_script, parts))):
+        for text in dict.fromkeys((decode_script(b"".join(parts)), "".join(map(decode_script, parts)))):
+            is_loading = loads_or_sends(text, self._deadline)
+            if is_loading:
+                self._sheet.flags.add("link.external")
+            self._sheet.complete &= is_loading is not None
             if _FORM_SCRIPT.search(text.replace("\ufeff", "")):
                 self._sheet.flags.add("script.pdf")
             if "<!ENTITY" in text:

@@ -19,7 +19,7 @@ def _words(text: str) -> frozenset[bytes]:
 
 
 # Destinations of which nothing is on the page.
-_OFF_PAGE: Final = _words("""
+OFF_PAGE: Final = _words("""
     aftncn aftnsep aftnsepc author background bkmkend bkmkstart buptim category colorschememapping comment company
     creatim datafield datastore defchp defpap doccomm docvar falt file filetbl fldinst fontemb fontfile fonttbl footer
     footerf footerl footerr ftncn ftnsep ftnsepc generator header headerf headerl headerr hlinkbase info keywords
@@ -28,7 +28,7 @@ _OFF_PAGE: Final = _words("""
     template themedata title txe userprops wgrffmtfilter xe xmlnstbl
 """)
 # Destinations whose text is not shown, though pictures and control words in them matter.
-_TEXTLESS: Final = _words("blipuid picprop sn sp sv atnid atnauthor atndate atntime atnref atnicn atnparent formfield")
+TEXTLESS: Final = _words("blipuid picprop sn sp sv atnid atnauthor atndate atntime atnref atnicn atnparent formfield")
 # Readers skip starred destinations that they do not know; all of them know these.
 _KNOWN_STARRED: Final = _words("annotation footnote pntext listtext shpinst shppict shptxt result shpgrp")
 _INK_WORDS: Final = _words("""
@@ -174,8 +174,8 @@ class _RtfInk:
     def _set_destination(self, word: bytes) -> None:
         # The first word of a group names its destination, if it is the name of one.
         group = self._group
-        group.off_page |= word in _OFF_PAGE or (group.starred and word not in _KNOWN_STARRED | _TEXTLESS)
-        group.textless |= word in _TEXTLESS
+        group.off_page |= word in OFF_PAGE or (group.starred and word not in _KNOWN_STARRED | TEXTLESS)
+        group.textless |= word in TEXTLESS
         if word == b"pict":
             group.picture = _Picture()
         elif word == b"shp":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import BinaryIO, Final
 
-_TOKEN: Final = re.compile(rb"[{}]|\\(?:([a-zA-Z]{1,32})(-?\d{1,10})? ?|'([0-9a-fA-F]{2})|(.))|[^{}\\]+", re.DOTALL)
+_TOKEN: Final = re.compile(rb"[{}]|\\(?:([a-zA-Z]{1,32})(-?\d{1,20})? ?|'([0-9a-fA-F]{2})|(.))|[^{}\\]+", re.DOTALL)
 _LONGEST: Final = 64  # bytes that a control word takes at most
 _CHUNK: Final = 256 * 1024
 _BINARY: Final = b"bin"
@@ -26,7 +26,10 @@ class TokenType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. `number` is the parameter of a control word. Text and binary data come in pieces."""
+    """One token. `number` is the parameter of a control word, or the size of binary data.
+
+    Text and binary data come in pieces. The first piece of binary data has the number, and may be empty.
+    """
 
     type: TokenType
     text: bytes = b""
@@ -52,13 +55,15 @@ def read_tokens(stream: BinaryIO) -> Iterator[Token]:
         if found[1] != _BINARY:
             yield _token(found)
             continue
-        left = max(0, int(found[2] or 0))
+        size = left = max(0, int(found[2] or 0))
         piece = buffer[at : at + left]
         at += len(piece)
-        while piece:
+        yield Token(TokenType.BINARY, piece, size)
+        while left := left - len(piece):
+            piece = stream.read(min(_CHUNK, left))
+            if not piece:
+                break
             yield Token(TokenType.BINARY, piece)
-            left -= len(piece)
-            piece = stream.read(min(_CHUNK, left)) if left else b""
 
 
 def _token(found: "re.Match[bytes]") -> Token:

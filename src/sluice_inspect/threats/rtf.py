@@ -256,6 +256,7 @@ class _Readings:
 
 
 _BYTE_AS_CHARACTER, _BYTE_DROPS_HALF = 2, 3
+_COUNTS_WORDS: Final = 2
 # In how many ways readers take each construct; 0 is the default, as Word has it.
 _WAYS: Final[Mapping[str, int]] = {
     "group": 2,  # its digits do not count if it is starred, and count otherwise; 1 is the opposite
@@ -264,7 +265,7 @@ _WAYS: Final[Mapping[str, int]] = {
     "byte": 4,  # 1: its digits count as digits; 2: as the character that they stand for; 3: it drops half a byte
     "symbol": 2,  # 1: a digit behind a backslash counts
     "tail": 2,  # 1: the word or number ends early
-    "unicode": 2,  # 1: nothing behind `\u` is skipped
+    "unicode": 3,  # 1: nothing behind `\u` is skipped; 2: control words behind it count as skipped
     "junk": 2,  # 1: other characters drop half a byte
     "half": 2,  # 1: whatever is no digit or white space drops half a byte
 }
@@ -281,9 +282,12 @@ def _decode(found: _Object, choice: Mapping[_Construct, int], skip_count: int) -
         if kind is not _Type.TEXT and plain["half"]:
             out.drop_half()
         if kind is _Type.WORD:
+            if skip and plain["unicode"] == _COUNTS_WORDS:
+                skip -= 1
+                continue
             if token.text == b"uc":
                 skip_count = max(0, 1 if token.number is None else token.number)
-            elif token.text == b"u" and token.number is not None and not plain["unicode"]:
+            elif token.text == b"u" and token.number is not None and plain["unicode"] != 1:
                 skip = skip_count
             counts = counts and not (len(states) > 1 and choice.get(("word", token.starred, token.text), 0))
             out.add(token.tail if counts and plain["tail"] else b"")

@@ -52,6 +52,11 @@ def of_objects(each_bytes: int, make: Callable[[int], str]) -> Make:
     return lambda size: pdf(text("a"), objects={100 + at: make(at) for at in range(size // each_bytes)})
 
 
+def in_form(unit: bytes, head: bytes = b"") -> Make:
+    make = repeated(unit, head)
+    return lambda size: pdf(text("a"), catalog="/AcroForm<</XFA 100 0 R>>", objects={100: stream(make(size))})
+
+
 def entities(size: int) -> bytes:
     return b"".join(b'<!ENTITY a%d "&a%d;&a%d;">' % (at, at + 1, at + 1) for at in range(size // 30)) + b"&a0;" * 9
 
@@ -83,6 +88,9 @@ HOSTILE: dict[str, tuple[str, Make]] = {
     "styles of a drawing": ("svg", repeated(b"<style>url( url(</style>", SVG, b"</svg>")),
     "groups without an end": ("rtf", repeated(b"{\\fldinst ", b"{\\rtf1")),
     "empty groups": ("rtf", repeated(b"{\\objemb}", b"{\\rtf1")),
+    "characters in Unicode in fields": ("rtf", repeated(b"{\\fldinst\\u68 ?\\par}", b"{\\rtf1")),
+    "starred groups in fields": ("rtf", repeated(b"{\\fldinst{\\*\\a}{\\*\\b}{\\*\\c}}", b"{\\rtf1")),
+    "binary data in a field": ("rtf", repeated(b"{\\fldinst\\bin1 x", b"{\\rtf1")),
     "nested templates": ("rtf", repeated(b"\\template\\template ", b"{\\rtf1{")),
     "fields without an end": ("docx", in_part(docx.FORMAT, "word/document.xml", b"<w:instrText ")),
     "simple fields without an end": ("docx", in_part(docx.FORMAT, "word/document.xml", b"<w:fldSimple a")),
@@ -102,6 +110,10 @@ HOSTILE: dict[str, tuple[str, Make]] = {
     ),
     "nested actions": ("pdf", of_objects(3200, lambda _at: "<</AA<</O" * 240 + ">>>>" * 240)),
     "forms that share their packets": ("pdf", forms_that_share_their_packets),
+    "tags of a form": ("pdf", in_form(b"<a b='", b"<base>")),
+    "addresses of a form": ("pdf", in_form(b"<uri><base>a</uri>")),
+    "attributes of a form": ("pdf", in_form(b"a" * 199 + b" document('", b"<a =")),
+    "declarations of a form": ("pdf", in_form(b"<!ENTITY a PUBLIC 'a' ")),
     "header fields": ("eml", repeated(b"name: attachment\r\n")),
     "drawings": ("svg", repeated(b"<a on='x'/>", b"<svg>", b"</svg>")),
 }

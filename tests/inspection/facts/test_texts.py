@@ -52,6 +52,85 @@ def test_template_object_or_field_of_rich_text() -> Iterable[Row]:
         yield field, rtf(r"{\field{\*\fldinst " + field + r"}{\fldrslt x}}"), found
 
 
+def in_unicode(text_: str, fallback: str = "") -> str:
+    return "".join(f"\\u{ord(each)} {fallback}" for each in text_)
+
+
+@flags("a.rtf")
+def test_instruction_of_rich_text_is_read_as_readers_read_it() -> Iterable[Row]:
+    for field, found in (
+        (r"\uc0\u68 DEAUTO cmd", "dde"),
+        (r"\uc0 " + in_unicode("DDE") + " cmd", "dde"),
+        (r"\uc0" + in_unicode("INCLUDEPICTURE") + ' "http://a.example/a.png"', "link.external"),
+        (r"\uc2" + in_unicode("LINK", "ab") + r" Excel.Sheet.8 a.xls", "link.external"),
+        (r"\uc2\u68ab\u68\'61\'62\u69a\'62 cmd", "dde"),
+        (r"\uc3\u68 ?\emdash\~DE cmd", "dde"),
+        (r"\uc1\u68\par DE cmd", "dde"),
+        (r"\u68\uc0 DE cmd", "dde"),
+        ("\\u68\r\n?DE cmd", "dde"),
+        (r"\u68\bin2 }}DE cmd", "dde"),
+        (r"\uc2\u68\bin0 \bin1 xDE cmd", "dde"),
+        (r"\uc9{\u68 abc}DE cmd", "dde"),
+        (r"\uc0{\uc2\u68 ab}\u68 E cmd", "dde"),
+        (r"\uc\u68 ?DE cmd", "dde"),
+        (r"\u-65468?DE cmd", "dde"),
+        (r"\u0000000000068?DE cmd", "dde"),
+        (r"{\upr{x}{\*\ud{DDEAUTO cmd}}}", "dde"),
+        (r"{\upr{DDE cmd}{\*\ud{x}}}", "dde"),
+        (r"D{\upr{x}{\*\ud\uc0\u68 E}} cmd", "dde"),
+        (r"DD{\*\foo bar}EAUTO cmd", "dde"),
+        (r"DD{\*\foo{\b b}\'61{\*\c d}r}EAUTO{\*\foo2 x} cmd", "dde"),
+        ("DD{\\*\r\n\\foo bar}EAUTO cmd", "dde"),
+        (r"{\*\b DD}{\*\foo x}EAUTO cmd", "dde"),
+        (r"{\*\c D}{\*\foo x}{\*\d D}{\*\e E} cmd", "dde"),
+        (r"DD{\comment bar}EAUTO cmd", "dde"),
+        (r"DD{\b\*\foo bar}EAUTO cmd", "dde"),
+        (r"DD\bin3 xyzEAUTO cmd", "dde"),
+        (r"DD\bin3 }}}EAUTO cmd", "dde"),
+        (r"x\bin4 DDE cmd", ""),
+        (r"x\bin5  DDE cmd", "dde"),
+        (r"DDE\tab cmd", "dde"),
+        (r"DDEAUTO\~cmd", "dde"),
+        (r"DDEAUTO\'0dcmd", "dde"),
+        (r"DD\-E\tab cmd", "dde"),
+        (r"D\'zzDE cmd", "dde"),
+        (f"DD\\{'a' * 40} E cmd", "dde"),
+        (r"x\fldinst DDE cmd", "dde"),
+        (r"DD\fldinst EAUTO cmd", "dde"),
+        (r"\template DDEAUTO cmd", "dde"),
+        (r"\uc0{\field{\*\fldinst QUOTE " + in_unicode("68 68 69") + "}} cmd", "dde"),
+        (r"{\*\foo " + "x" * 80_000 + "}DDE cmd", "dde"),
+        (r"\u1044?\u1044?\u1077? DATE {\*\datafield 444445}{\*\formfield{\*\ffname DDE}}", ""),
+        (r'\hich\af0 HYPER{\b LINK} "http://a.example/\uc1\u1044\'c4" {\*\datafield 4c494e4b}', ""),
+        (r"\uc1\u68?x\u68?x\u69?x", ""),
+    ):
+        yield field[:60], rtf(r"{\field{\*\fldinst " + field + r"}{\fldrslt x}}"), found
+    for head, inner, found in (
+        (r"\uc0", r"{\field{\*\fldinst " + in_unicode("DDE") + " cmd}}", "dde"),
+        (r"{\uc2{\b\uc1 a}", r"{\field{\*\fldinst " + in_unicode("DDE", "ab") + " cmd}}}", "dde"),
+        (r"\uc0", r"{\*\template " + in_unicode("http:") + "//a.example}", "template.remote"),
+        ("", r"{\*\template {\*\foo C:}{\upr{C:}{\*\ud h}}\bin1 }ttp://a.example}", "template.remote"),
+        ("", r"{\*\template \uc0\u92 \\server\\a.dot}", "template.remote"),
+        (
+            "",
+            r"{\object\objemb{\*\objdata 01050000020000000800000050616{\*\foo 1}36b61{\uc2\u1 }\bin1 g6500}}",
+            "object.ole package",
+        ),
+        ("", r"{\field{\*\fldinst \bin99999 }}{\field{\*\fldinst DDE cmd}}", "dde"),
+    ):
+        yield head + inner, rtf(head + inner), found
+
+
+@each_row("count", [8, 40])
+def test_instruction_in_more_readings_than_are_tried_is_not_complete(count: int) -> None:
+    decoys = "".join(rf"{{\*\foo{'abcdefgh'[at % 8] * (at // 8 + 1)} x}}" for at in range(count))
+    for text_ in (
+        r"{\field{\*\fldinst " + decoys + "a}}",
+        "".join(rf"\uc{at}" for at in range(99)) + r"{\fldinst\u1 }",
+    ):
+        assert facts_of(rtf(text_), "a.rtf")["flags_complete"] is False
+
+
 # PDF
 
 
@@ -106,6 +185,87 @@ def test_script_of_a_form_is_found_however_its_packets_are_written() -> Iterable
         listed = " ".join(f"(p{at}) {100 + at} 0 R" for at in range(len(packets)))
         objects: dict[int, bytes | str] = {100 + at: each for at, each in enumerate(packets)}
         yield f"form {number}", one_page(f"/AcroForm<</Fields[]/XFA[{listed}]>>", objects), found
+
+
+@flags("a.pdf")
+def test_form_that_loads_or_sends_something_by_itself_has_a_flag() -> Iterable[Row]:
+    def event(activity: str, target: str = "https://a.example/") -> str:
+        return f'<event {activity}><submit format="xml" target="{target}"><encrypt/></submit></event>'
+
+    connection = '<c:connectionSet><c:{0} name="a"><c:{1}>{2}</c:{1}></c:{0}></c:connectionSet>'
+    rows = [
+        ('<image href="http://a.example/a.png"/>', True),
+        ("<x:image\nxmlns:x='a' alt='>' href = ' h&#10;ttp://a.example/a.png'>AA==</x:image>", True),
+        ('<image href="\\\\server\\a.png"/>', True),
+        ('<field usehref="//server/a.xdp#b"/>', True),
+        ('<exData href="file://server/a.html"/>', True),
+        ('<exObject codeBase="http://a.example/"/>', True),
+        ('<body xmlns="http://www.w3.org/1999/xhtml"><p><img src="https://a.example/a.png"/></p></body>', True),
+        ('<?xml-stylesheet type="text/xsl" href="\\\\server\\a.xslt"?>', True),
+        ('<xsl:include href="http://a.example/a.xslt"/>', True),
+        ('<xsl:value-of select="document(&apos;http://a.example/a&apos;)"/>', True),
+        (event('activity="ready" ref="$form"'), True),
+        (event("activity='&#105;nitialize'", "ht&#x09;tp://a.example/"), True),
+        ('<event activity="click"/>' + event('activity="docReady"', "\\\\server\\a"), True),
+        ("<!-- <event> -->" + event("activity='exit'").replace("<submit", "<!-- </event> --><submit"), True),
+        (connection.format("xmlConnection", "uri", "http://a.example/"), True),
+        (connection.format("xsdConnection", "uri", "<![CDATA[ http:]]>//a<!-- -->.example/"), True),
+        (connection.format("wsdlConnection", "soapAddress", "\n https&#58;//a.example/a "), True),
+        (connection.format("wsdlConnection", "wsdlAddress", "https://a.example/a?wsdl"), True),
+        ("<datasets><data/></datasets>" + connection.format("xmlConnection", "uri", "//server/a"), True),
+        ('<config><template><base>http://a.example/</base></template></config><image href="a.png"/>', True),
+        ("<config><data><xsl><uri>\\\\server\\a.xslt</uri></xsl></data></config>", True),
+        ('<!DOCTYPE a SYSTEM "http://a.example/a.dtd">', True),
+        ("<!DOCTYPE a PUBLIC 'a' '//server/a.dtd'>", True),
+        ("<datasets><x x:contentType='image/png' href='http://a.example/'/></datasets>", True),
+        ("<template><datasets><image href='http://a.example/'/></datasets></template>", True),
+        (connection.format("xmlConnection", "uri", "<uri/>" + " " * 9000 + "http://a.example/"), True),
+        ("<sourceSet><source><connectString>Provider=x;Data Source = a</connectString></source></sourceSet>", True),
+        (event(""), False),
+        (event('activity="click"'), False),
+        (event('activity="mouseUp"'), False),
+        (event('activity="ready"', ""), False),
+        ('<image href="a.png"/><field usehref="a.xdp#b"/><image href="data:image/png;base64,AA=="/>', False),
+        ('<image href="C:\\a.png">AA==</image><exData href="file:///C:/a.html"/>', False),
+        (
+            '<body xmlns="http://www.w3.org/1999/xhtml"><a href="https://a.example/">image href="http://a"</a></body>',
+            False,
+        ),
+        ("<datasets><data><uri>http://a.example/</uri><x href='http://a.example/'/></data></datasets>", False),
+        (connection.format("wsdlConnection", "soapAction", "http://tempuri.org/a"), False),
+        (connection.format("xmlConnection", "uri", "a.xml"), False),
+        ("<config><template><base>http://a.example/</base></template></config>", False),
+        ('<xdp a:schemaLocation="http://a.example/ a.xsd"/><!-- <image href="http://a.example/"/> -->', False),
+        ("<speak><![CDATA[<image href='http://a.example/'/>]]></speak>", False),
+    ]
+    for inner, is_loading in rows:
+        form = f'<xdp:xdp xmlns:xdp="http://ns.adobe.com/xdp/">{inner}</xdp:xdp>'
+        for data in (form.encode(), form.encode("utf-16")):
+            objects: dict[int, bytes | str] = {100: stream(data[:98]), 101: stream(data[98:], packed=True)}
+            found = "link.external" if is_loading else ""
+            yield inner, one_page("/AcroForm<</Fields[]/XFA[(a) 100 0 R(b) 101 0 R]>>", objects), found
+
+
+@flags("a.pdf")
+def test_content_of_a_page_that_is_in_another_file_has_a_flag() -> Iterable[Row]:
+    specifications = (
+        ("(\\\\\\\\server\\\\a.pdf)", "link.external"),
+        ("<</FS/URL/F(http://a.example/a.pdf)>>", "link.external"),
+        ("<</Type/Filespec/F(a.pdf)/UF<feff002f002f0061002f0062>>>", "link.external"),
+        ("102 0 R", "link.external"),
+        ("(a.pdf)", ""),
+        ("(/c/a.pdf)", ""),
+    )
+    entries = ("/Ref<</F {}/Page 0>>", "/R#65f 101 0 R", "/OPI<</2.0<</Type/OPI/F {}>>>>", "/OPI<</1.3 101 0 R>>")
+    for (specification, found), entry in product(specifications, entries):
+        form = "/Type/XObject/Subtype/Form/BBox[0 0 9 9]" + entry.format(specification)
+        objects: dict[int, bytes | str] = {
+            100: stream(b"q Q", form),
+            101: f"<</F {specification}/Version 1.3>>",
+            102: "<</Type/Filespec/F(//server/a.pdf)>>",
+        }
+        yield f"{entry} {specification}", one_page("/X 100 0 R", objects), found
+    yield "an element of the structure", one_page("/X 100 0 R", {100: "<</S/P/Ref[101 0 R]>>", 101: "<</S/P>>"}), ""
 
 
 @flags("a.pdf")

@@ -55,6 +55,7 @@ BETWEEN = {
     "control symbol that is a digit": rb"\1",
     "Unicode with its replacement": rb"\u8364 7",
     "Unicode with two replacements": rb"\uc2\u8364 77",
+    "Unicode that replaces a word": rb"\uc2\u8364\par 7",
     "line ends": b"\r\n",
     "characters that are no digits": b"xyz-",
     "escaped braces": rb"\{\}",
