@@ -9,7 +9,7 @@ from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget
-from sluice_inspect.facts.fields import starts_dde
+from sluice_inspect.facts.fields import flags_of_formula, starts_dde
 from sluice_inspect.facts.ole import LOADING_NAME, measure_object
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.compound import MAGIC
@@ -47,9 +47,6 @@ _FORMULA_WORDS: Final = (b"WEBSERVICE", b"IMAGE", b"FILTERXML", b"|", b"&#", *_U
 _FORMULAS: Final = frozenset({
     "f", "formula", "formula1", "formula2", "definedName", "calculatedColumnFormula", "totalsRowFormula",
 })  # fmt: skip
-_QUOTED: Final = re.compile(r"\"[^\"]*\"|('[^']*')")  # a text; the name of a sheet or program
-_LOADING_FUNCTION: Final = re.compile(r"(?<![\w])(?:_xlfn\.)?(?:WEBSERVICE|IMAGE|FILTERXML)\s*\(", re.IGNORECASE)
-_DDE_FORMULA: Final = re.compile(r"[\w.']\|(?:'[^']*'|\w+)!")
 _LIST_BYTES: Final = 4 * 1024**2  # documents of thousands of parts have shorter lists of them
 _SCANNED_BYTES: Final = 64 * 1024**2  # of all parts with fields together
 _OBJECT_BYTES: Final = 16 * 1024**2
@@ -231,11 +228,7 @@ class _Formulas(XmlTarget):
         formula = "".join(self._formula or ())
         self._formula = None
         if formula:
-            formula = _QUOTED.sub(lambda found: found[1] or '""', formula)  # what a text says is no call
-            if _LOADING_FUNCTION.search(formula):
-                self._sheet.flags.add("link.external")
-            if _DDE_FORMULA.search(formula):
-                self._sheet.flags.add("dde")
+            self._sheet.flags |= flags_of_formula(formula)
 
     def data(self, text: str) -> None:
         if self._formula is not None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from sluice_inspect.facts.fields import flags_of_formula
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.zip_documents import ZipDocument, open_document
 from sluice_inspect.report import FactSheet, Outcome
@@ -14,14 +15,17 @@ _MACRO_LISTS: Final = ("script-lc.xml", "script-lb.xml", "/")  # LibreOffice wri
 _CONTENTS: Final = ("content.xml", "styles.xml")  # of the document, and of each object within it
 _CONTENT_BYTES: Final = 64 * 1024**2
 _TELLING: Final = (b"dde-", b"event-listener", b"object-ole", b"plugin", b"applet")
+# What a formula needs to call or refer to anything outside; errors such as `#REF!` are no references.
+_CALL: Final = rb"(?:WEBSERVICE|IMAGE|FILTERXML|INDIRECT|DDE|&#|\||!|#(?!REF!|N/A|NAME\?|VALUE!|DIV/0!|NUM!|NULL!))"
 _ADDRESS: Final = re.compile(
-    rb"href\s*=\s*[\"']\s*(?:[A-Za-z][\w+.-]+:|[\\/]|\.\.|&)|formula\s*=\s*[\"'][^\"'<>]*?(?:WEBSERVICE|DDE|&#)",
+    rb"(?:href|database-name|datasource)\s*=\s*[\"']\s*(?:[A-Za-z][\w+.-]+:|[\\/]|\.\.|&)"
+    rb"|(?:formula|expression|condition|(?<!-)value)\s*=\s*(?:\"[^\"<>]*?" + _CALL + rb"|'[^'<>]*?" + _CALL + rb")",
     re.IGNORECASE,
 )
 # Parts of the package have names without a scheme that do not lead up.
 _OUTSIDE: Final = re.compile(r"\s*(?:(?!data:|vnd\.sun\.star\.)[a-z][a-z0-9+.-]+:|[\\/]|\.\.[\\/])", re.IGNORECASE)
-_LOADING_FORMULA: Final = re.compile(r"\bWEBSERVICE\s*\(", re.IGNORECASE)
-_DDE_FORMULA: Final = re.compile(r"\bDDE\s*\(", re.IGNORECASE)
+_FORMULAS: Final = ("}formula", "}expression", "}condition", "calcext:1.0}value")
+_SOURCES: Final = ("}database-name", "}datasource")
 _COUNTED: Final = {
     "ods": ("sheets", re.compile(rb"<(?:[\w.-]+:)?table[\s/>]")),
     "odp": ("slides", re.compile(rb"<(?:[\w.-]+:)?page[\s/>]")),
@@ -117,8 +121,7 @@ class _Content(XmlTarget):
         if _OUTSIDE.match(address) and not tag.endswith(_CLICKED):
             self._sheet.flags.add("link.external")
         for attribute, value in attributes.items():
-            if attribute.endswith("}formula"):
-                if _LOADING_FORMULA.search(value):
-                    self._sheet.flags.add("link.external")
-                if _DDE_FORMULA.search(value):
-                    self._sheet.flags.add("dde")
+            if attribute.endswith(_FORMULAS):
+                self._sheet.flags |= flags_of_formula(value)
+            elif attribute.endswith(_SOURCES) and _OUTSIDE.match(value):
+                self._sheet.flags.add("link.external")

@@ -293,6 +293,45 @@ def test_element_or_part_of_opendocument_has_a_flag() -> Iterable[Row]:
         yield f"{others}", document("text", paragraph(), others=others), found
 
 
+@flags("a.ods")
+def test_reference_or_call_in_a_formula_of_opendocument_has_a_flag() -> Iterable[Row]:
+    for formula, found in (
+        ("of:=['http://a.example/a.ods'#$S.A1]", "link.external"),
+        ("of:=SUM([&apos;file://server/a.ods&apos;#$S.A1:.B2])", "link.external"),
+        ("of:=[&#39;it&#39;&#39;s.ods&#39;#$S.A1]", "link.external"),
+        ("oooc:=['file:///C:/a.ods'#$S.A1]", "link.external"),
+        ("of:=[https://a.example/a.ods#$S.A1]", "link.external"),
+        ("of:=INDIRECT(&quot;'http://a.example/a.ods'#$S.A1&quot;)", "link.external"),
+        ("msoxl:='http://a.example/[a.xls]S'!A1", "link.external"),
+        ("msoxl:=1+'\\\\server\\a\\[a.xls]S'!A1", "link.external"),
+        ("msoxl:=[a.xls]S!A1", "link.external"),
+        ("msoxl:=a.xls!Name", "link.external"),
+        ("msoxl:=cmd|' /c calc'!A0", "dde"),
+        ("oooc:=&quot;a&quot;&amp;cmd|&apos;/c calc&apos;!A0", "dde"),
+        ("msoxl:='cmd' | '/c calc' !A0", "dde"),
+        ("msoxl:=Excel|[a.xls]S!A1", "dde link.external"),
+        ("of:=SUM([.A1:.B2];[$S.A1];['a b'.A1];[$'a#b'.A1];[$'#'.A1])", ""),
+        ("of:=&quot;'http://a.example/a.ods'#A&quot;&amp;&quot;cmd|'x'!A0&quot;", ""),
+        ("of:=SUM({1;2|3;4})+['a'.#REF!]+[.A1:.B2]![.B1:.C2]+SUM('km/h'!!'x')", ""),
+        ("of:=HYPERLINK(&quot;http://a.example/&quot;&amp;INDIRECT(&quot;A1&quot;))", ""),
+        ("msoxl:=SUM('a b'!A1,S!B1,[0]!n,R[-1]C[2],Table1[a b],Table1[#All])", ""),
+    ):
+        cell = f'<table:table-cell table:formula="{formula}"/>'
+        name = (
+            f'<table:named-expressions><table:named-expression table:expression="{formula}"/></table:named-expressions>'
+        )
+        for body in (f"<table:table><table:table-row>{cell}</table:table-row></table:table>", name):
+            yield body, document("spreadsheet", body), found
+    for source, found in (
+        ('<table:database-source-sql table:database-name="http://a.example/a.odb"/>', "link.external"),
+        ('<table:database-source-table table:database-name="\\\\server\\a.odb"/>', "link.external"),
+        ('<table:database-source-query table:database-name=" file://server/a.odb"/>', "link.external"),
+        ('<table:database-source-table table:database-name="Bibliography"/>', ""),
+    ):
+        ranges = f"<table:database-ranges><table:database-range>{source}</table:database-range></table:database-ranges>"
+        yield source, document("spreadsheet", ranges), found
+
+
 @each_row(
     ("name", "expected"),
     [
