@@ -8,6 +8,8 @@ _DDE: Final = re.compile(r"\bDDE(?:AUTO)?\b", re.IGNORECASE)
 _CODES: Final = re.compile(r"\bQUOTE((?:\s+(?:0x[0-9a-f]{1,4}|[0-9]{1,5}))+)", re.IGNORECASE)
 _HEXADECIMAL: Final = "0x"
 
+# Without one of these, a formula neither calls nor names anything outside.
+_TELLING: Final = re.compile(r"['|!#]|WEBSERVICE|IMAGE|FILTERXML|INDIRECT|DDE", re.IGNORECASE)
 # A text; the names of a sheet, document or program, with what says that they are one.
 _QUOTED: Final = re.compile(r"\"[^\"]*+\"|(\|\s{0,9})?((?:'[^']*+')++)\s{0,9}(#|!(?!!))?")
 _LOADING_FUNCTION: Final = re.compile(r"(?<![\w])(?:_xlfn\.)?(?:WEBSERVICE|IMAGE|FILTERXML)\s*\(", re.IGNORECASE)
@@ -45,6 +47,8 @@ def _character(code: str) -> str:
 
 def flags_of_formula(formula: str) -> set[str]:
     """Return `dde` and `link.external` if a formula asks another program for data, or loads or refers to a document."""
+    if not _TELLING.search(formula):
+        return set()
     flags = {"link.external"} if _LOADING_REFERENCE.search(formula) else set()
 
     def without_text(quoted: re.Match[str]) -> str:  # what a text says is no call

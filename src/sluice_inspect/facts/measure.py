@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from sluice_inspect.facts.archives import measure_archive
+from sluice_inspect.facts.flat_office import begins_as_office
 from sluice_inspect.facts.media import measure_media, measure_picture
 from sluice_inspect.facts.ole import measure_ole
 from sluice_inspect.facts.ooxml import measure_package
@@ -78,6 +79,8 @@ def measure_facts(subject: Subject, learnt: FactSheet | None) -> FactSheet:
 
 
 def _measurer_of(subject: Subject) -> _Measurer | None:
+    if subject.format_name in {"", "text", "csv"} and begins_as_office(subject.source.head):
+        return measure_markup
     if subject.format_name in {"", "text"}:
         if subject.content_type == "text/html":  # under a name that promises something else
             return measure_page

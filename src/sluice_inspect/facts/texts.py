@@ -9,21 +9,24 @@ from collections.abc import Mapping
 from typing import Final
 
 from sluice_inspect.budget import Deadline
+from sluice_inspect.facts.flat_office import OfficeReader, reader_of
 from sluice_inspect.facts.pages import LOADING_STYLE
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.text.plaintext import encoding_of
-from sluice_inspect.text.xmlsafe import XmlTarget, parse_xml
+from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
 
 _CHUNK: Final = 1024**2
 # Without one of these, an XML document in UTF-8 can have nothing that is looked for, whatever its prefixes are.
 _TELLING: Final = re.compile(
-    rb"script|XInclude|&#|<!DOCTYPE|\son[a-z]|data:|\bencoding|xml-stylesheet|w3\.org/(?:1999/xhtml|2000/svg)",
+    rb"script|XInclude|&#|<!DOCTYPE|\son[a-z]|data:|\bencoding|xml-stylesheet|w3\.org/(?:1999/xhtml|2000/svg)|<\?mso-"
+    rb"|schemas[.-]microsoft[.-]com|openoffice\.org|:opendocument:|schemas\.uof\.org",
     re.IGNORECASE,
 )
 _DECLARED_UTF8: Final = re.compile(rb"<\?xml[^>]{0,100}encoding\s*=\s*[\"']utf-8[\"'][^>]{0,100}\?>", re.IGNORECASE)
+_ELEMENTS_AT_ONCE: Final = 4096
 _INCLUDE: Final = re.compile(r"\{http://www\.w3\.org/200[13]/XInclude\}include")
 _BLANKS: Final = re.compile(r"[\x00-\x20]+")
 _SCRIPT_ADDRESS: Final = re.compile(
@@ -55,10 +58,9 @@ _BOUNDARIES_MAX: Final = 100
 def measure_markup(subject: Subject, sheet: FactSheet) -> None:
     """Add the flags of XML and SVG, and the stated size of a drawing. Raise `InspectionError` if it is not XML."""
     is_drawing = subject.format_name == "svg"
-    finder = _Finder(is_drawing=is_drawing)
+    finder = _Finder(sheet, Deadline(subject.limits.soft_seconds), is_drawing=is_drawing)
     if is_drawing or not _is_harmless(subject):
         parse_xml(subject.source.open(), subject.limits, target=finder)
-    sheet.flags |= finder.flags
     if finder.size is not None:
         width, height = finder.size
         sheet.facts |= {"width": width, "height": height, "pixels": width * height}
@@ -77,8 +79,14 @@ def _is_harmless(subject: Subject) -> bool:
 
 
 class _Finder(XmlTarget):
-    def __init__(self, *, is_drawing: bool) -> None:
-        self.flags: set[str] = set()
+    def __init__(self, sheet: FactSheet, deadline: Deadline, *, is_drawing: bool) -> None:
+        self.flags = sheet.flags
+        self._sheet = sheet
+        self._deadline = deadline
+        self._count = 0
+        self._application = ""
+        self._has_doctype = False
+        self._office: OfficeReader | None = None
         self.size: tuple[int, int] | None = None
         self._is_drawing = is_drawing
         self._has_root = False
@@ -90,6 +98,15 @@ class _Finder(XmlTarget):
             self._has_root = True
             if self._is_drawing:
                 self.size = _size_of(attributes)
+            else:
+                self._office = reader_of(tag, self._application, self._sheet)
+                self._sheet.complete &= self._office is None or not self._has_doctype  # entities are not followed
+        if self._office is not None:
+            self._office.start(tag, attributes)
+            self._count += 1
+            if self._count % _ELEMENTS_AT_ONCE == 0 and self._deadline.has_passed:
+                self._sheet.complete = False
+                raise StopParsing
         if _INCLUDE.fullmatch(tag):
             self.flags.add("xinclude")
         # Scripts of XSLT, KML or other formats that run nowhere are none: browsers know these two namespaces.
@@ -103,19 +120,34 @@ class _Finder(XmlTarget):
                 self._style = []
 
     def data(self, text: str) -> None:
+        if self._office is not None:
+            self._office.data(text)
         if self._style is not None:
             self._style.append(text)
 
-    def end(self, _tag: str) -> None:
+    def end(self, tag: str) -> None:
+        if self._office is not None:
+            self._office.end(tag)
         if self._style is not None:
             if LOADING_STYLE.search("".join(self._style)):
                 self.flags.add("link.external")
             self._style = None
 
+    def doctype(self, _name: str, _public_id: str | None, _system_url: str | None) -> None:
+        """Note that there may be entities."""
+        self._has_doctype = True
+
     def pi(self, target: str, data: str | None) -> None:
-        """Look at a processing instruction: a style sheet is loaded by browsers."""
-        if target == "xml-stylesheet" and any(map(is_remote, _STYLE_SHEET.findall(html.unescape(data or "")))):
-            self.flags.add("link.external")
+        """Look at a processing instruction: browsers load a style sheet, InfoPath a form; Windows starts a program."""
+        if target in {"xml-stylesheet", "mso-infoPathSolution"}:
+            if any(map(is_remote, _STYLE_SHEET.findall(html.unescape(data or "")))):
+                self.flags.add("link.external")
+        elif target == "mso-application" and not self._has_root:
+            self._application = data or target
+
+    def close(self) -> None:
+        if self._office is not None:
+            self._office.close()
 
 
 def _loads(name: str, attributes: Mapping[str, str]) -> bool:
