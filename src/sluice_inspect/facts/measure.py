@@ -14,7 +14,7 @@ from sluice_inspect.facts.pages import measure_book, measure_page
 from sluice_inspect.facts.pdf import measure_pdf
 from sluice_inspect.facts.rtf import measure_rtf
 from sluice_inspect.facts.subject import Subject
-from sluice_inspect.facts.texts import measure_mail, measure_markup, measure_table
+from sluice_inspect.facts.texts import begins_as_sylk, measure_mail, measure_markup, measure_sylk, measure_table
 from sluice_inspect.programs import recognise
 from sluice_inspect.report import FORMAT_NAMES, MEDIA, PICTURES, FactSheet, InspectionError, Outcome
 from sluice_inspect.signatures import is_web_archive
@@ -86,6 +86,8 @@ def _measurer_of(subject: Subject) -> _Measurer | None:
             return measure_page
         if subject.extension in _TABLE_EXTENSIONS:
             return measure_table
+        if begins_as_sylk(subject.source.head):
+            return measure_sylk
     return _MEASURERS.get(subject.format_name)
 
 
