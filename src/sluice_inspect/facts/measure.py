@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from sluice_inspect.facts.archives import measure_archive
+from sluice_inspect.facts.flat_office import begins_as_office
 from sluice_inspect.facts.media import measure_media, measure_picture
 from sluice_inspect.facts.ole import measure_ole
 from sluice_inspect.facts.ooxml import measure_package
@@ -13,7 +14,7 @@ from sluice_inspect.facts.pages import measure_book, measure_page
 from sluice_inspect.facts.pdf import measure_pdf
 from sluice_inspect.facts.rtf import measure_rtf
 from sluice_inspect.facts.subject import Subject
-from sluice_inspect.facts.texts import measure_mail, measure_markup, measure_table
+from sluice_inspect.facts.texts import begins_as_sylk, measure_mail, measure_markup, measure_sylk, measure_table
 from sluice_inspect.programs import recognise
 from sluice_inspect.report import FORMAT_NAMES, MEDIA, PICTURES, FactSheet, InspectionError, Outcome
 from sluice_inspect.signatures import is_web_archive
@@ -78,11 +79,15 @@ def measure_facts(subject: Subject, learnt: FactSheet | None) -> FactSheet:
 
 
 def _measurer_of(subject: Subject) -> _Measurer | None:
+    if subject.format_name in {"", "text", "csv"} and begins_as_office(subject.source.head):
+        return measure_markup
     if subject.format_name in {"", "text"}:
         if subject.content_type == "text/html":  # under a name that promises something else
             return measure_page
         if subject.extension in _TABLE_EXTENSIONS:
             return measure_table
+        if begins_as_sylk(subject.source.head):
+            return measure_sylk
     return _MEASURERS.get(subject.format_name)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget
-from sluice_inspect.facts.fields import starts_dde
+from sluice_inspect.facts.fields import flags_of_formula, starts_dde
 from sluice_inspect.facts.ole import LOADING_NAME, measure_object
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.compound import MAGIC
@@ -43,19 +43,16 @@ _FIELD_TAG: Final = re.compile(rb"<(?:[^\s<>/=:\"']{1,64}:)?(?:instrText|fldSimp
 _UNUSUAL: Final = (b"<![CDATA[", b"<!--", b"\0")
 _OTHER_ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE)
 _DECLARATION_BYTES: Final = 200
-_LOADING_FIELD: Final = re.compile(
+LOADING_FIELD: Final = re.compile(
     r"^\s*(?:INCLUDEPICTURE|INCLUDETEXT|INCLUDE|IMPORT|LINK)\b", re.IGNORECASE | re.MULTILINE
 )
 _FORMULA_WORDS: Final = (b"DDELINK", b"WEBSERVICE", b"IMAGE", b"FILTERXML", b"|", b"&#", *_UNUSUAL)
-_FORMULAS: Final = frozenset({
+FORMULAS: Final = frozenset({
     "f", "formula", "formula1", "formula2", "definedName", "calculatedColumnFormula", "totalsRowFormula",
 })  # fmt: skip
-_QUOTED: Final = re.compile(r"\"[^\"]*\"|('[^']*')")  # a text; the name of a sheet or program
-_LOADING_FUNCTION: Final = re.compile(r"(?<![\w])(?:_xlfn\.)?(?:WEBSERVICE|IMAGE|FILTERXML)\s*\(", re.IGNORECASE)
-_DDE_FORMULA: Final = re.compile(r"[\w.']\|(?:'[^']*'|\w+)!")
 _LIST_BYTES: Final = 4 * 1024**2  # documents of thousands of parts have shorter lists of them
 _SCANNED_BYTES: Final = 64 * 1024**2  # of all parts with fields together
-_OBJECT_BYTES: Final = 16 * 1024**2
+OBJECT_BYTES: Final = 16 * 1024**2
 _OBJECTS_MOST: Final = 100
 _PROPERTIES: Final = "extended-properties"
 _BEGINNING_BYTES: Final = 1024
@@ -76,7 +73,7 @@ def measure_package(subject: Subject, sheet: FactSheet) -> None:
         if name == "xl/connections.xml" or declared.endswith("connections+xml"):
             sheet.flags.add("link.external")
     for relation in _all_relations(package, sheet):
-        _add_relation(relation, sheet)
+        add_relation(relation, sheet)
     _count_parts(subject, package, sheet)
     _find_fields(package, sheet)
     _open_objects(package, sheet)
@@ -99,7 +96,8 @@ def _is_short(package: Package, part: str, sheet: FactSheet) -> bool:
     return is_short
 
 
-def _add_relation(relation: Relation, sheet: FactSheet) -> None:
+def add_relation(relation: Relation, sheet: FactSheet) -> None:
+    """Add the flag of a relation."""
     flag = _RELATION_FLAGS.get(relation.type)
     if not relation.is_external:
         if flag is not None:
@@ -155,7 +153,7 @@ def _find_in_part(package: Package, name: str, sheet: FactSheet, *, is_records: 
         instructions = _instructions(package, name)
         if starts_dde(instructions):
             sheet.flags.add("dde")
-        if _LOADING_FIELD.search(instructions):
+        if LOADING_FIELD.search(instructions):
             sheet.flags.add("link.external")
     else:
         data = package.open(name).read(-1).upper()
@@ -168,7 +166,7 @@ def _instructions(package: Package, part: str) -> str:
     # From the bytes, as XML is read at a tenth of their speed, unless they are written in an unusual way.
     data = package.open(part).read(-1)
     if any(word in data for word in _UNUSUAL) or _OTHER_ENCODING.search(data[:_DECLARATION_BYTES]):
-        fields = _Fields()
+        fields = Fields()
         package.read(part, fields)
         return fields.text
     if not any(word in data for word in _FIELD_WORDS):
@@ -179,7 +177,7 @@ def _instructions(package: Package, part: str) -> str:
         pieces.append("\n" if found[1] else instruction if found[3] is None else f"\n{instruction}\n")
         tags += not found[1]
     if tags != sum(1 for _ in _FIELD_TAG.finditer(data)):  # one is written so that the expression misses it
-        fields = _Fields()
+        fields = Fields()
         package.read(part, fields)
         return fields.text
     return "".join(pieces)
@@ -192,7 +190,7 @@ def _open_objects(package: Package, sheet: FactSheet) -> None:
         if not is_embedded and not package.declared(name).endswith("oleobject"):
             continue
         opened += 1
-        if opened > _OBJECTS_MOST or package.archive.members[index].unpacked > _OBJECT_BYTES:
+        if opened > _OBJECTS_MOST or package.archive.members[index].unpacked > OBJECT_BYTES:
             sheet.complete = False
             return
         data = package.open(name).read(-1)
@@ -234,7 +232,7 @@ class _Formulas(XmlTarget):
 
     def start(self, tag: str, _attributes: Mapping[str, str]) -> None:
         name = tag.rpartition("}")[2]
-        self._formula = [] if name in _FORMULAS else None
+        self._formula = [] if name in FORMULAS else None
         if name == "ddeLink":
             self._sheet.flags.add("dde")
 
@@ -242,18 +240,14 @@ class _Formulas(XmlTarget):
         formula = "".join(self._formula or ())
         self._formula = None
         if formula:
-            formula = _QUOTED.sub(lambda found: found[1] or '""', formula)  # what a text says is no call
-            if _LOADING_FUNCTION.search(formula):
-                self._sheet.flags.add("link.external")
-            if _DDE_FORMULA.search(formula):
-                self._sheet.flags.add("dde")
+            self._sheet.flags |= flags_of_formula(formula)
 
     def data(self, text: str) -> None:
         if self._formula is not None:
             self._formula.append(text)
 
 
-class _Fields(XmlTarget):
+class Fields(XmlTarget):
     """The instructions of all fields, each on a line; one may be written in several pieces."""
 
     def __init__(self) -> None:
@@ -262,9 +256,11 @@ class _Fields(XmlTarget):
 
     @property
     def text(self) -> str:
+        """The instructions so far."""
         return "".join(self._pieces)
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Read the beginning of an element."""
         if tag.endswith("}fldSimple"):
             self._pieces += ["\n", *(value for name, value in attributes.items() if name.endswith("}instr")), "\n"]
         elif tag.endswith("}fldChar"):
@@ -272,8 +268,10 @@ class _Fields(XmlTarget):
         self._is_open = tag.endswith("}instrText")
 
     def end(self, _tag: str) -> None:
+        """Read the end of an element."""
         self._is_open = False
 
     def data(self, text: str) -> None:
+        """Read a piece of text."""
         if self._is_open:
             self._pieces.append(text)

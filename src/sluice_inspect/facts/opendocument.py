@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from sluice_inspect.facts.fields import flags_of_formula
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.zip_documents import ZipDocument, open_document
 from sluice_inspect.report import FactSheet, Outcome
@@ -13,15 +14,23 @@ _MACRO_FOLDERS: Final = ("Basic/", "Scripts/")
 _MACRO_LISTS: Final = ("script-lc.xml", "script-lb.xml", "/")  # LibreOffice writes them without any macro
 _CONTENTS: Final = ("content.xml", "styles.xml")  # of the document, and of each object within it
 _CONTENT_BYTES: Final = 64 * 1024**2
-_TELLING: Final = (b"dde-", b"event-listener", b"object-ole", b"plugin", b"applet")
+_MACRO_ELEMENTS: Final = frozenset({"module", "source-code", "byte-code", "library-linked"})
+_MACRO_NAMESPACES: Final = ("{http://openoffice.org/2004/office}", "{urn:oasis:names:tc:opendocument:xmlns:script:1.0}")
+_TELLING: Final = (
+    b"dde-", b"event-listener", b"object-ole", b"plugin", b"applet", b"<module", b":module", b"source-code", b"byte-code",
+    b"library-linked",
+)  # fmt: skip
+# What a formula needs to call or refer to anything outside; errors such as `#REF!` are no references.
+_CALL: Final = rb"(?:WEBSERVICE|IMAGE|FILTERXML|INDIRECT|DDE|&#|\||!|#(?!REF!|N/A|NAME\?|VALUE!|DIV/0!|NUM!|NULL!))"
 _ADDRESS: Final = re.compile(
-    rb"href\s*=\s*[\"']\s*(?:[A-Za-z][\w+.-]+:|[\\/]|\.\.|&)|formula\s*=\s*[\"'][^\"'<>]*?(?:WEBSERVICE|DDE|&#)",
+    rb"(?:href|database-name|datasource)\s*=\s*[\"']\s*(?:[A-Za-z][\w+.-]+:|[\\/]|\.\.|&)"
+    rb"|(?:formula|expression|condition|(?<!-)value)\s*=\s*(?:\"[^\"<>]*?" + _CALL + rb"|'[^'<>]*?" + _CALL + rb")",
     re.IGNORECASE,
 )
 # Parts of the package have names without a scheme that do not lead up.
 _OUTSIDE: Final = re.compile(r"\s*(?:(?!data:|vnd\.sun\.star\.)[a-z][a-z0-9+.-]+:|[\\/]|\.\.[\\/])", re.IGNORECASE)
-_LOADING_FORMULA: Final = re.compile(r"\bWEBSERVICE\s*\(", re.IGNORECASE)
-_DDE_FORMULA: Final = re.compile(r"\bDDE\s*\(", re.IGNORECASE)
+_FORMULAS: Final = ("}formula", "}expression", "}condition", "calcext:1.0}value")
+_SOURCES: Final = ("}database-name", "}datasource")
 _COUNTED: Final = {
     "ods": ("sheets", re.compile(rb"<(?:[\w.-]+:)?table[\s/>]")),
     "odp": ("slides", re.compile(rb"<(?:[\w.-]+:)?page[\s/>]")),
@@ -44,9 +53,8 @@ def measure_opendocument(subject: Subject, sheet: FactSheet) -> None:
     for name in document.archive.by_name:
         if name.startswith(_MACRO_FOLDERS) and not name.endswith(_MACRO_LISTS):
             sheet.flags.add("macro")
-    statistics = _Statistics()
+    statistics = StatisticsReader(sheet)
     document.read("meta.xml", statistics)
-    sheet.flags |= statistics.flags
     if subject.format_name == "odt" and statistics.pages:
         sheet.facts["pages"] = statistics.pages
     _read_contents(subject, document, sheet)
@@ -65,7 +73,7 @@ def _read_contents(subject: Subject, document: ZipDocument, sheet: FactSheet) ->
         if counted is not None and pattern is not None:
             sheet.facts[counted[0]] = count
         if is_telling:
-            document.read(part, _Content(sheet))
+            document.read(part, ContentReader(sheet))
 
 
 def _search(document: ZipDocument, part: str, counted: re.Pattern[bytes] | None) -> tuple[int, bool]:
@@ -86,30 +94,34 @@ def _is_telling(window: bytes) -> bool:
     return any(word in window for word in _TELLING) or _ADDRESS.search(window) is not None
 
 
-class _Statistics(XmlTarget):
-    def __init__(self) -> None:
+class StatisticsReader(XmlTarget):
+    """The pages that a document states, and the flags of what its properties name."""
+
+    def __init__(self, sheet: FactSheet) -> None:
         self.pages = 0
-        self.flags: set[str] = set()
+        self._sheet = sheet
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Read the beginning of an element."""
         if tag in {f"{_STATISTIC}template", f"{_STATISTIC}auto-reload"} and is_remote(attributes.get(_HREF, "")):
-            self.flags.add("template.remote" if tag.endswith("template") else "link.external")
+            self._sheet.flags.add("template.remote" if tag.endswith("template") else "link.external")
         if tag == f"{_STATISTIC}document-statistic":
             stated = attributes.get(f"{_STATISTIC}page-count", "")
             self.pages = int(stated) if stated.isdecimal() and len(stated) < 10 else 0
 
 
-class _Content(XmlTarget):
+class ContentReader(XmlTarget):
     """The flags of one part."""
 
     def __init__(self, sheet: FactSheet) -> None:
         self._sheet = sheet
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Read the beginning of an element."""
         name = tag.rpartition("}")[2]
         if "dde-" in name:
             self._sheet.flags.add("dde")
-        elif tag == _LISTENER:
+        elif tag == _LISTENER or (name in _MACRO_ELEMENTS and tag.startswith(_MACRO_NAMESPACES)):
             self._sheet.flags.add("macro")
         elif name in {"object-ole", "plugin", "applet"}:
             self._sheet.flags.add("object.ole")
@@ -117,8 +129,7 @@ class _Content(XmlTarget):
         if _OUTSIDE.match(address) and not tag.endswith(_CLICKED):
             self._sheet.flags.add("link.external")
         for attribute, value in attributes.items():
-            if attribute.endswith("}formula"):
-                if _LOADING_FORMULA.search(value):
-                    self._sheet.flags.add("link.external")
-                if _DDE_FORMULA.search(value):
-                    self._sheet.flags.add("dde")
+            if attribute.endswith(_FORMULAS):
+                self._sheet.flags |= flags_of_formula(value)
+            elif attribute.endswith(_SOURCES) and _OUTSIDE.match(value):
+                self._sheet.flags.add("link.external")

@@ -9,21 +9,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from sluice_inspect.budget import Deadline
+from sluice_inspect.facts.fields import flags_of_formula
+from sluice_inspect.facts.flat_office import OfficeReader, reader_of
 from sluice_inspect.facts.pages import LOADING_STYLE
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.text.plaintext import encoding_of
-from sluice_inspect.text.xmlsafe import XmlTarget, parse_xml
+from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
 
 _CHUNK: Final = 1024**2
 # Without one of these, an XML document in UTF-8 can have nothing that is looked for, whatever its prefixes are.
 _TELLING: Final = re.compile(
-    rb"script|XInclude|&#|<!DOCTYPE|\son[a-z]|data:|\bencoding|xml-stylesheet|w3\.org/(?:1999/xhtml|2000/svg)",
+    rb"script|XInclude|&#|<!DOCTYPE|\son[a-z]|data:|\bencoding|xml-stylesheet|w3\.org/(?:1999/xhtml|2000/svg)|<\?mso-"
+    rb"|schemas[.-]microsoft[.-]com|openoffice\.org|:opendocument:|schemas\.uof\.org",
     re.IGNORECASE,
 )
 _DECLARED_UTF8: Final = re.compile(rb"<\?xml[^>]{0,100}encoding\s*=\s*[\"']utf-8[\"'][^>]{0,100}\?>", re.IGNORECASE)
+_ELEMENTS_AT_ONCE: Final = 4096
 _INCLUDE: Final = re.compile(r"\{http://www\.w3\.org/200[13]/XInclude\}include")
 _BLANKS: Final = re.compile(r"[\x00-\x20]+")
 _SCRIPT_ADDRESS: Final = re.compile(
@@ -39,15 +43,21 @@ _VALUES: Final = frozenset({"to", "from", "values", "by"})
 
 # "+49 (0)30", "-5" and "@name" are honest values: only what calls a function or names another program counts.
 _LONGEST_CELL: Final = 1024
-_CELL: Final = r"(?:^|[,;|\t\r\n])[\s\"'\u00a0\ufeff]{0,20}"
-# At the beginning of a cell, with a quote, a tab or spaces before it, in wide letters too.
-_FORMULA: Final = re.compile(
-    _CELL + r"(?:[=\uff1d][^,;|\t\r\n]{0,500}?[A-Za-z_][\w.]{0,60}\("
-    r"|[+\-@\uff0b\uff0d\uff20][-+*/=\d. \t(]{0,40}[A-Za-z_][\w.]{0,60}\()",
+# A first line with the separator of the table; without it, any of the usual ones begins a cell.
+_SEPARATOR: Final = re.compile(r"\ufeff?\"?sep=([^\r\n])", re.IGNORECASE)
+
+# Symbolic links (SYLK): Excel opens a file by these first letters as one, whatever its name is.
+_SYLK: Final = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*ID[;\r\n]")
+_SYLK_TYPE: Final = "application/x-sylk"
+_RECORD: Final = re.compile(r"(?<![^\r\n])[ \t]{0,20}(C|O|NN|NE|NU|NL);([^\r\n]*+)")
+_FIELD_END: Final = re.compile(r"(?<!;)(?:;;)*;(?!;)")
+_ESCAPED: Final = re.compile("\x1b([\x20-\x2f])([\x30-\x3f])")  # any character, by four bits each
+_CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,60}\(")
+_MACRO_CALL: Final = re.compile(
+    r"(?<![\w.])(?:EXEC|CALL|REGISTER|RUN|HALT|RETURN|GOTO|FOPEN|FWRITE(?:LN)?|ALERT|SET\.(?:NAME|VALUE)|FORMULA)\s?\(",
+    re.IGNORECASE,
 )
-_DDE: Final = re.compile(
-    _CELL + r"[=+\-@\uff1d\uff0b\uff0d\uff20][^,;|\t\r\n]{0,200}\w[\"']?\|[^;|\t\r\n]{0,200}?![\w$\"']"
-)
+_RECORD_LENGTH: Final = 64 * 1024
 _MAIL_BYTES: Final = 8 * 1024**2
 _BOUNDARIES_MAX: Final = 100
 
@@ -55,10 +65,9 @@ _BOUNDARIES_MAX: Final = 100
 def measure_markup(subject: Subject, sheet: FactSheet) -> None:
     """Add the flags of XML and SVG, and the stated size of a drawing. Raise `InspectionError` if it is not XML."""
     is_drawing = subject.format_name == "svg"
-    finder = _Finder(is_drawing=is_drawing)
+    finder = _Finder(sheet, Deadline(subject.limits.soft_seconds), is_drawing=is_drawing)
     if is_drawing or not _is_harmless(subject):
         parse_xml(subject.source.open(), subject.limits, target=finder)
-    sheet.flags |= finder.flags
     if finder.size is not None:
         width, height = finder.size
         sheet.facts |= {"width": width, "height": height, "pixels": width * height}
@@ -77,8 +86,14 @@ def _is_harmless(subject: Subject) -> bool:
 
 
 class _Finder(XmlTarget):
-    def __init__(self, *, is_drawing: bool) -> None:
-        self.flags: set[str] = set()
+    def __init__(self, sheet: FactSheet, deadline: Deadline, *, is_drawing: bool) -> None:
+        self.flags = sheet.flags
+        self._sheet = sheet
+        self._deadline = deadline
+        self._count = 0
+        self._application = ""
+        self._has_doctype = False
+        self._office: OfficeReader | None = None
         self.size: tuple[int, int] | None = None
         self._is_drawing = is_drawing
         self._has_root = False
@@ -90,6 +105,15 @@ class _Finder(XmlTarget):
             self._has_root = True
             if self._is_drawing:
                 self.size = _size_of(attributes)
+            else:
+                self._office = reader_of(tag, self._application, self._sheet)
+                self._sheet.complete &= self._office is None or not self._has_doctype  # entities are not followed
+        if self._office is not None:
+            self._office.start(tag, attributes)
+            self._count += 1
+            if self._count % _ELEMENTS_AT_ONCE == 0 and self._deadline.has_passed:
+                self._sheet.complete = False
+                raise StopParsing
         if _INCLUDE.fullmatch(tag):
             self.flags.add("xinclude")
         # Scripts of XSLT, KML or other formats that run nowhere are none: browsers know these two namespaces.
@@ -103,19 +127,34 @@ class _Finder(XmlTarget):
                 self._style = []
 
     def data(self, text: str) -> None:
+        if self._office is not None:
+            self._office.data(text)
         if self._style is not None:
             self._style.append(text)
 
-    def end(self, _tag: str) -> None:
+    def end(self, tag: str) -> None:
+        if self._office is not None:
+            self._office.end(tag)
         if self._style is not None:
             if LOADING_STYLE.search("".join(self._style)):
                 self.flags.add("link.external")
             self._style = None
 
+    def doctype(self, _name: str, _public_id: str | None, _system_url: str | None) -> None:
+        """Note that there may be entities."""
+        self._has_doctype = True
+
     def pi(self, target: str, data: str | None) -> None:
-        """Look at a processing instruction: a style sheet is loaded by browsers."""
-        if target == "xml-stylesheet" and any(map(is_remote, _STYLE_SHEET.findall(html.unescape(data or "")))):
-            self.flags.add("link.external")
+        """Look at a processing instruction: browsers load a style sheet, InfoPath a form; Windows starts a program."""
+        if target in {"xml-stylesheet", "mso-infoPathSolution"}:
+            if any(map(is_remote, _STYLE_SHEET.findall(html.unescape(data or "")))):
+                self.flags.add("link.external")
+        elif target == "mso-application" and not self._has_root:
+            self._application = data or target
+
+    def close(self) -> None:
+        if self._office is not None:
+            self._office.close()
 
 
 def _loads(name: str, attributes: Mapping[str, str]) -> bool:
@@ -147,18 +186,94 @@ def _size_of(attributes: Mapping[str, str]) -> tuple[int, int] | None:
 
 def measure_table(subject: Subject, sheet: FactSheet) -> None:
     """Add the flags of cells that a spreadsheet takes for formulas which call something."""
+    if begins_as_sylk(subject.source.head):
+        measure_sylk(subject, sheet)
     decoder = codecs.getincrementaldecoder(encoding_of(subject.source))("replace")
-    deadline, carry = Deadline(subject.limits.soft_seconds), ""
+    deadline, carry, formula, dde = Deadline(subject.limits.soft_seconds), "", None, None
     for at in range(0, subject.source.size, _CHUNK):
         window = carry + decoder.decode(subject.source.read_at(at, _CHUNK))
-        if _FORMULA.search(window):
+        if formula is None or dde is None:
+            stated = _SEPARATOR.match(window)
+            formula, dde = _patterns_of(stated[1] if stated else "")
+        if formula.search(window):
             sheet.flags.add("formula.csv")
-        if _DDE.search(window):
+        if dde.search(window):
             sheet.flags |= {"formula.csv", "dde"}
         if deadline.has_passed:
             sheet.complete = False
             return
         carry = window[-_LONGEST_CELL:]
+
+
+def _patterns_of(separator: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what finds formulas and DDE at the beginning of cells. `separator` is stated by the table, or empty."""
+    # With a quote, a tab or spaces before it, in wide letters too.
+    stated, ends = re.escape(separator), r",;|\t\r\n"
+    cells = [(rf"(?:^|[{ends}{stated}])", rf"[^{ends}{stated}]", 500)]
+    if stated:  # and any character may be in quotation marks, of which fewer are looked at, as each begins a cell
+        cells.append((rf"{stated}\s{{0,20}}\"", rf"[^{ends}]", 60))
+    formulas, links = [], []
+    for begin, within, length in cells:
+        lead = rf"{begin}[\s\"'\u00a0\ufeff]{{0,20}}"
+        formulas.append(
+            rf"{lead}(?:[=\uff1d]{within}{{0,{length}}}?[A-Za-z_][\w.]{{0,60}}\("
+            r"|[+\-@\uff0b\uff0d\uff20][-+*/=\d. \t(]{0,40}[A-Za-z_][\w.]{0,60}\()"
+        )
+        links.append(
+            rf"{lead}[=+\-@\uff1d\uff0b\uff0d\uff20]{within}{{0,{min(length, 200)}}}\w[\"']?\|"
+            r"(?:[^;|\t\r\n]{0,200}?|\s{0,3}'[^'\r\n]{0,250}')![\w$\"']"
+        )
+    return re.compile("|".join(formulas)), re.compile("|".join(links))
+
+
+def begins_as_sylk(head: bytes) -> bool:
+    """Return whether Excel may open a file as a symbolic link, whatever its name is."""
+    return _SYLK.match(head.replace(b"\0", b"")) is not None
+
+
+def measure_sylk(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of the records of a symbolic link. A table whose first column is `ID` has none of them."""
+    sheet.complete &= bool(subject.format_name) or subject.content_type == _SYLK_TYPE
+    decoder = codecs.getincrementaldecoder(encoding_of(subject.source))("replace")
+    deadline, carry = Deadline(subject.limits.soft_seconds), ""
+    for at in range(0, subject.source.size, _CHUNK):
+        window = carry + decoder.decode(subject.source.read_at(at, _CHUNK))
+        end = max(window.rfind("\n"), window.rfind("\r")) + 1
+        if deadline.has_passed:
+            sheet.complete = False
+            return
+        if len(window) - end > _RECORD_LENGTH:
+            sheet.complete = False
+            end = len(window)
+        whole, carry = window[:end], window[end:]
+        for found in _RECORD.finditer(whole):
+            _read_record(found[1], found[2], sheet)
+    for found in _RECORD.finditer(carry):
+        _read_record(found[1], found[2], sheet)
+
+
+def _read_record(kind: str, text: str, sheet: FactSheet) -> None:
+    fields = [
+        _ESCAPED.sub(lambda found: chr((ord(found[1]) & 15) << 4 | ord(found[2]) & 15), field).replace(";;", ";")
+        for field in _FIELD_END.split(text)
+    ]
+    if kind in {"NE", "NU", "NL"}:
+        sheet.flags.add("link.external")
+    elif kind == "O":
+        if "E" in fields:
+            sheet.flags.add("macro.sheet")
+        return
+    elif kind == "NN" and any(field[:1] in {"F", "G"} or field.lower().startswith("nauto_") for field in fields):
+        sheet.flags.add("macro.sheet")
+    for field in fields:
+        if field[:1] in {"E", "M"}:
+            formula = field[1:]
+            flags = flags_of_formula(formula)
+            if _MACRO_CALL.search(formula):
+                flags.add("macro.sheet")
+            if "dde" in flags or _CALL.search(formula):
+                flags.add("formula.csv")
+            sheet.flags |= flags
 
 
 def measure_mail(subject: Subject, sheet: FactSheet) -> None:

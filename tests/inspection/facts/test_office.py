@@ -1,5 +1,6 @@
 """Macros, objects, links, fields, pages, sheets and slides of Office documents."""
 
+import base64
 import io
 import posixpath
 import struct
@@ -13,11 +14,11 @@ from sluice_inspect.formats.msg import make_message
 from sluice_inspect.formats.ppt import format as ppt
 from sluice_inspect.formats.xls.format import make_number, make_record, make_workbook
 from sluice_inspect.office.compound import make_compound
-from sluice_inspect.report import Outcome
+from sluice_inspect.report import Limits, Outcome
 from tests.inspection.facts import Row, facts_of, flags, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
-from tests.inspection.formats.opendocument_samples import document, paragraph
-from tests.rows import each_row
+from tests.inspection.formats.opendocument_samples import NAMESPACES, document, paragraph
+from tests.rows import each_row, every_row
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -342,6 +343,209 @@ def test_element_or_part_of_opendocument_has_a_flag() -> Iterable[Row]:
         ({"Basic/script-lc.xml": b"<a/>"}, ""),
     ):
         yield f"{others}", document("text", paragraph(), others=others), found
+
+
+@flags("a.ods")
+def test_reference_or_call_in_a_formula_of_opendocument_has_a_flag() -> Iterable[Row]:
+    for formula, found in (
+        ("of:=['http://a.example/a.ods'#$S.A1]", "link.external"),
+        ("of:=SUM([&apos;file://server/a.ods&apos;#$S.A1:.B2])", "link.external"),
+        ("of:=[&#39;it&#39;&#39;s.ods&#39;#$S.A1]", "link.external"),
+        ("oooc:=['file:///C:/a.ods'#$S.A1]", "link.external"),
+        ("of:=[https://a.example/a.ods#$S.A1]", "link.external"),
+        ("of:=INDIRECT(&quot;'http://a.example/a.ods'#$S.A1&quot;)", "link.external"),
+        ("msoxl:='http://a.example/[a.xls]S'!A1", "link.external"),
+        ("msoxl:=1+'\\\\server\\a\\[a.xls]S'!A1", "link.external"),
+        ("msoxl:=[a.xls]S!A1", "link.external"),
+        ("msoxl:=a.xls!Name", "link.external"),
+        ("msoxl:=cmd|' /c calc'!A0", "dde"),
+        ("oooc:=&quot;a&quot;&amp;cmd|&apos;/c calc&apos;!A0", "dde"),
+        ("msoxl:='cmd' | '/c calc' !A0", "dde"),
+        ("msoxl:=Excel|[a.xls]S!A1", "dde link.external"),
+        ("of:=SUM([.A1:.B2];[$S.A1];['a b'.A1];[$'a#b'.A1];[$'#'.A1])", ""),
+        ("of:=&quot;'http://a.example/a.ods'#A&quot;&amp;&quot;cmd|'x'!A0&quot;", ""),
+        ("of:=SUM({1;2|3;4})+['a'.#REF!]+[.A1:.B2]![.B1:.C2]+SUM('km/h'!!'x')", ""),
+        ("of:=HYPERLINK(&quot;http://a.example/&quot;&amp;INDIRECT(&quot;A1&quot;))", ""),
+        ("msoxl:=SUM('a b'!A1,S!B1,[0]!n,R[-1]C[2],Table1[a b],Table1[#All])", ""),
+    ):
+        cell = f'<table:table-cell table:formula="{formula}"/>'
+        name = (
+            f'<table:named-expressions><table:named-expression table:expression="{formula}"/></table:named-expressions>'
+        )
+        for body in (f"<table:table><table:table-row>{cell}</table:table-row></table:table>", name):
+            yield body, document("spreadsheet", body), found
+    for source, found in (
+        ('<table:database-source-sql table:database-name="http://a.example/a.odb"/>', "link.external"),
+        ('<table:database-source-table table:database-name="\\\\server\\a.odb"/>', "link.external"),
+        ('<table:database-source-query table:database-name=" file://server/a.odb"/>', "link.external"),
+        ('<table:database-source-table table:database-name="Bibliography"/>', ""),
+    ):
+        ranges = f"<table:database-ranges><table:database-range>{source}</table:database-range></table:database-ranges>"
+        yield source, document("spreadsheet", ranges), found
+
+
+# Documents that are one XML file
+
+WORD_2003 = "http://schemas.microsoft.com/office/word/2003/wordml"
+EXCEL_2003 = "urn:schemas-microsoft-com:office:spreadsheet"
+SCRIPT = 'xmlns:ooo="http://openoffice.org/2004/office" xmlns:script="urn:oasis:names:tc:opendocument:xmlns:script:1.0"'
+
+
+def flat(family: str, body: str, head: str = "") -> bytes:
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?><office:document {NAMESPACES} {SCRIPT}>{head}<office:body>'
+        f"<office:{family}>{body}</office:{family}></office:body></office:document>"
+    ).encode()
+
+
+def word_2003(body: str, attributes: str = 'w:macrosPresent="no" w:embeddedObjPresent="no"', head: str = "") -> bytes:
+    return (
+        '<?xml version="1.0" encoding="UTF-8" standalone="yes"?><?mso-application progid="Word.Document"?>'
+        f'<w:wordDocument xmlns:w="{WORD_2003}" xmlns:v="urn:schemas-microsoft-com:vml" '
+        f'xmlns:o="urn:schemas-microsoft-com:office:office" {attributes}>{head}'
+        f"<w:body><w:p><w:r>{body}<w:t>DDE is old</w:t></w:r></w:p></w:body></w:wordDocument>"
+    ).encode()
+
+
+def excel_2003(sheet: str, book: str = "") -> bytes:
+    return (
+        f'<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?><Workbook xmlns="{EXCEL_2003}" '
+        f'xmlns:ss="{EXCEL_2003}" xmlns:x="urn:schemas-microsoft-com:office:excel">{book}<Worksheet ss:Name="S">{sheet}'
+        '<Table><Row><Cell><Data ss:Type="String">=cmd|a!b http://a.example</Data></Cell></Row></Table></Worksheet></Workbook>'
+    ).encode()
+
+
+def flat_package(parts: str, progid: str = "Word.Document") -> bytes:
+    return (
+        f'<?xml version="1.0" standalone="yes"?><?mso-application progid="{progid}"?>'
+        f'<p:package xmlns:p="http://schemas.microsoft.com/office/2006/xmlPackage">{parts}</p:package>'
+    ).encode()
+
+
+def flat_part(name: str, content: str, content_type: str = "application/xml") -> str:
+    return f'<p:part p:name="{name}" p:contentType="{content_type}"><p:xmlData>{content}</p:xmlData></p:part>'
+
+
+@flags("a.xml")
+def test_document_in_one_xml_file_has_the_flags_of_its_package() -> Iterable[Row]:
+    basic = (
+        '<office:scripts><office:script script:language="ooo:Basic"><ooo:libraries><ooo:library-embedded ooo:name='
+        '"Standard">{}</ooo:library-embedded></ooo:libraries></office:script></office:scripts>'
+    )
+    listener = (
+        "<office:scripts><office:event-listeners><script:event-listener/></office:event-listeners></office:scripts>"
+    )
+    statistics = '<office:meta xmlns:meta="urn:oasis:names:tc:opendocument:xmlns:meta:1.0">{}</office:meta>'
+    for family, body, head, found in (
+        ("text", paragraph(), basic.format('<ooo:module ooo:name="M"/>'), "macro"),
+        ("text", paragraph(), basic.format(""), ""),
+        ("text", paragraph(), listener, "macro"),
+        ("text", paragraph(), statistics.format('<meta:template xlink:href="http://a.example/a.ott"/>'), "template.remote"),
+        ("text", '<draw:frame><draw:image xlink:href="http://a.example/a.png"/></draw:frame>', "", "link.external"),
+        ("text", "<draw:frame><draw:object-ole/></draw:frame>", "", "object.ole"),
+        ("text", "<text:dde-connection-decls><text:dde-connection-decl/></text:dde-connection-decls>", "", "dde"),
+        ("spreadsheet", "<table:table><table:table-cell table:formula=\"of:=['http://a/a.ods'#$S.A1]\"/></table:table>", "",
+         "link.external"),
+        ("spreadsheet", "<table:table><table:table-cell table:formula=\"msoxl:=cmd|'/c calc'!A0\"/></table:table>", "", "dde"),
+    ):  # fmt: skip
+        data = flat(family, body, head)
+        yield f"flat {data!r}", data, found
+        yield f"flat {data!r} in UTF-16", data.decode().replace("UTF-8", "UTF-16").encode("utf-16"), found
+    link = '<o:OLEObject Type="Link" ProgID="Excel.Sheet.8"/>'
+    template = '<w:docPr><w:attachedTemplate w:val="{}"/></w:docPr>'
+    for body, attributes, head, found in (
+        ("", "", "", ""),
+        ("", 'w:macrosPresent="no" w:embeddedObjPresent="no" w:ocxPresent="no"', "", ""),
+        ("", 'w:macrosPresent="yes"', "", "macro"),
+        ("", 'w:embeddedObjPresent="yes"', "", "object.ole"),
+        ("", 'w:ocxPresent="on"', "", "object.activex"),
+        ("", "", '<w:docSuppData><w:binData w:name="a">QQ==</w:binData></w:docSuppData>', "macro"),
+        ('<w:pict><w:binData w:name="EditData.mso">QQ==</w:binData></w:pict>', "", "", "macro"),
+        ("", "", '<w:docOleData><w:binData w:name="oledata.mso">QQ==</w:binData></w:docOleData>', "object.ole"),
+        ('<w:ocx w:data="DATA:"/>', "", "", "object.activex"),
+        (f"<w:pict>{link}</w:pict>", "", "", "object.ole link.external"),
+        ("<w:instrText> DDE</w:instrText><w:instrText>AUTO cmd</w:instrText>", "", "", "dde"),
+        ('</w:r><w:fldSimple w:instr=" DDEAUTO cmd "/><w:r>', "", "", "dde"),
+        ("<w:instrText>QUOTE 68 68 69</w:instrText>", "", "", "dde"),
+        ('<w:fldChar/><w:instrText> INCLUDEPICTURE "http://a.example/a.png" </w:instrText>', "", "", "link.external"),
+        ('<w:fldChar/><w:instrText> HYPERLINK "http://a.example/" </w:instrText>', "", "", ""),
+        ("", "", template.format("\\\\server\\t.dot"), "template.remote"),
+        ("", "", template.format("C:\\Normal.dot"), ""),
+        ('<w:pict><v:shape><v:imagedata src="\\\\server\\a.png"/></v:shape></w:pict>', "", "", "link.external"),
+        ('<w:pict><v:shape href="http://a.example"><v:imagedata src="wordml://1.png"/></v:shape></w:pict>', "", "", ""),
+        ('</w:r><w:subDoc w:link="a.doc"/><w:hlink w:dest="http://a.example/"/><w:r>', "", "", "link.external"),
+        ("", "", '<w:docPr><w:mailMerge><w:dataSource w:val="a.mdb"/></w:mailMerge></w:docPr>', "link.external"),
+        ('</w:r><w:frameset><w:frame><w:sourceFileName w:val="http://a.example/"/></w:frame></w:frameset><w:r>', "", "",
+         "link.external"),
+        ('</w:r><w:docVar w:name="a" w:val="http://a.example/"/><w:hlink w:dest="http://a.example/"/><w:r>', "", "", ""),
+    ):  # fmt: skip
+        yield f"Word 2003 {attributes} {head} {body}", word_2003(body, attributes, head), found
+    for sheet, book, found in (
+        ("", "", ""),
+        ("<Table><Row><Cell ss:Formula=\"=cmd|'/c calc'!A0\"/></Row></Table>", "", "dde"),
+        ("<Table><Row><Cell ss:Formula=\"='\\\\server\\[a.xls]S'!R1C1\"/></Row></Table>", "", "link.external"),
+        ('<Table><Row><Cell ss:Formula="=[a.xls]S!R1C1"/></Row></Table>', "", "link.external"),
+        ("<Table><Row><Cell ss:Formula='=WEBSERVICE(\"http://a.example\")'/></Row></Table>", "", "link.external"),
+        (
+            "<Table><Row><Cell ss:HRef='http://a.example' ss:Formula='=SUM(R[-1]C[2]:RC[1])+S!R1C1'/></Row></Table>",
+            "",
+            "",
+        ),
+        ("", '<Names><NamedRange ss:Name="a" ss:RefersTo="=cmd|calc!A0"/></Names>', "dde"),
+        ("<x:DataValidation><x:Value>=cmd|calc!A0</x:Value></x:DataValidation>", "", "dde"),
+        ("", "<x:ExcelWorkbook><x:SupBook><x:Path>a.xls</x:Path></x:SupBook></x:ExcelWorkbook>", "link.external"),
+        ("<x:QueryTable><x:QuerySource/></x:QueryTable>", "", "link.external"),
+        ("<x:WorksheetOptions><x:Unknown>https://a.example/</x:Unknown></x:WorksheetOptions>", "", "link.external"),
+        ("<x:ExcelWorksheetType>MacroSheet</x:ExcelWorksheetType>", "", "macro.sheet"),
+    ):
+        yield f"Excel 2003 {book} {sheet}", excel_2003(sheet, book), found
+    related = relations("attachedTemplate", "http://a.example/t", external=True).decode()
+    objects = base64.b64encode(make_compound({"\x01Ole10Native": b"x" * 20})).decode()
+    embedded = f'<p:part p:name="/word/embeddings/o.bin"><p:binaryData>{objects}</p:binaryData></p:part>'
+    text = f'<w:document xmlns:w="{WORD}">{{}}</w:document>'
+    for parts, found in (
+        (flat_part("/word/_rels/settings.xml.rels", related), "template.remote"),
+        (flat_part("/word/document.xml", text.format("<w:instrText>DDE cmd</w:instrText>")), "dde"),
+        (flat_part("/word/document.xml", text.format("<w:t>DDE cmd</w:t>")), ""),
+        (flat_part("/xl/a.xml", f'<a xmlns="{SHEET}"><f>cmd|calc!A0</f></a>'), "dde"),
+        (flat_part("/a", "", "application/vnd.ms-office.vbaProject"), "macro"),
+        (flat_part("/word/vbaProject.bin", ""), "macro"),
+        (embedded, "object.ole package"),
+    ):
+        yield f"package {parts}", flat_package(parts), found
+
+
+def test_long_document_in_one_xml_file_is_searched_for_a_limited_time() -> None:
+    data = excel_2003("<Table/>" * 5000)
+    report = inspect_file(io.BytesIO(data), filename="a.xml", limits=Limits(soft_seconds=0))
+    assert report.facts["flags_complete"] is False
+    assert facts_of(data, "a.xml")["flags_complete"] is True
+
+
+def test_document_in_one_xml_file_that_is_not_searched_leaves_the_flags_incomplete() -> None:
+    drawing = (
+        '<?xml version="1.0"?><VisioDocument xmlns="http://schemas.microsoft.com/visio/2003/core">{}</VisioDocument>'
+    )
+    entity = '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "b">]>'
+    with every_row() as row:
+        for data, expected in (
+            (flat("text", paragraph()), True),
+            (word_2003(""), True),
+            (excel_2003(""), True),
+            (flat_package(flat_part("/ppt/presentation.xml", ""), "PowerPoint.Show"), True),
+            (b'<?xml version="1.0"?><a>word</a>', True),
+            (b'<?xml version="1.0"?><?mso-application progid="InfoPath.Document"?><a>word</a>', False),
+            (b'<?xml version="1.0"?><?mso-application progid="Word.Document"?><a>word</a>', False),
+            (drawing.format("a").encode(), False),
+            (entity.encode() + flat("text", paragraph()).partition(b"?>")[2], False),
+            (word_2003("", head="<w:docOleData/>"), False),
+        ):
+            with row(data):
+                assert facts_of(data, "a.xml")["flags_complete"] is expected
+    assert flags_of(drawing.format("<VBProjectData>QQ==</VBProjectData>").encode(), "a.vdx") == {"macro"}
+    for name in ("a.fodt", "a.doc", "a.txt", "a.csv"):
+        assert flags_of(word_2003("", 'w:macrosPresent="yes"'), name) == {"macro"}
+        assert flags_of(flat("text", "<draw:object-ole/>"), name) == {"object.ole"}
 
 
 @each_row(

@@ -13,7 +13,7 @@ from sluice_inspect.formats import epub
 from tests.inspection.facts import Row, facts_of, flags, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.pdf_samples import pdf, resaved, stream, text
-from tests.rows import each_row
+from tests.rows import each_row, every_row
 
 PROGRAM = b"\x7fELF" + bytes(60)
 
@@ -540,6 +540,52 @@ def test_formula_of_a_table_has_a_flag_and_an_honest_cell_none() -> Iterable[Row
         "=A1+B2", "1|2!3",
     ):  # fmt: skip
         yield cell, f"id,name\n1,{cell}\n".encode(), ""
+
+
+@flags("a.csv")
+def test_separator_that_a_table_states_begins_a_cell() -> Iterable[Row]:
+    for separator, lead in product("^x~#0\u00a7", ("sep=", "SEP=", '"sep=')):
+        for cell, found in (("=cmd|' /C calc'!A0", "formula.csv dde"), ("=SUM(A1)", "formula.csv"), ("-5", "")):
+            text_ = f"{lead}{separator}\r\nname{separator}value\r\n1{separator}{cell}\r\n"
+            yield f"{text_!r}", text_.encode(), found
+            yield f"{text_!r} in UTF-16", text_.encode("utf-16"), found
+    yield "quoted", b"sep=a\n1a\"=cmd|' /C a;b'!A0\"\n", "formula.csv dde"
+    yield "semicolon", b"sep=,\n1,=cmd|' /C a;b'!A0\n", "formula.csv dde"
+    yield "later", b"name\nsep=x\n1x=SUM(A1)\n", ""
+
+
+def sylk(*records: str, first: str = "ID;P", end: str = "\n") -> bytes:
+    return end.join((first, *records, "E", "")).encode()
+
+
+def test_symbolic_link_under_the_name_of_a_text_or_table_has_flags() -> None:
+    rows: list[tuple[bytes, set[str]]] = [
+        (sylk("O;E"), {"macro.sheet"}),
+        (sylk("O;L;E;D", first="ID;PWXL;N;E", end="\r\n"), {"macro.sheet"}),
+        (sylk("NN;NAuto_open;ER101C1;KOut Flank;F"), {"macro.sheet"}),
+        (sylk("NN;Nauto_Open1;ER1C1", end="\r"), {"macro.sheet"}),
+        (sylk("NN;Nx;ER1C1;GA"), {"macro.sheet"}),
+        (sylk('C;X1;Y101;K0;EEXEC("calc")'), {"macro.sheet", "formula.csv"}),
+        (sylk('C;X1;Y101;K0;EE\x1b%8EC("calc")'), {"macro.sheet", "formula.csv"}),
+        (sylk("C;X1;Y1;K0;EMSEXCEL|'\\..\\cmd.exe /c a;;b'!A0"), {"dde", "formula.csv"}),
+        (sylk("C;X1;Y1;K0;Mcmd|calc!A0"), {"dde", "formula.csv"}),
+        (sylk("NN;Nx;Ecmd|calc!A0"), {"dde", "formula.csv"}),
+        (sylk('C;X1;Y1;K0;EWEBSERVICE("http://a.example")'), {"link.external", "formula.csv"}),
+        (sylk("NE;Fa.xls;ER1C1"), {"link.external"}),
+        (sylk("C;X1;Y1;K0;ESUM(R1C1:R2C1)"), {"formula.csv"}),
+        (sylk('C;X1;Y1;K"=cmd|calc!A0;;Ecmd|calc!A0"', "C;X1;Y1;K0;ER[-1]C*2", "NN;Nx;ER1C1", "O;L;D;V0;K47", "F;P0;E"), set()),
+        (b"ID;Preis;Name\n1;2;O;E\nC1;3;Einheit (kg)\nO1;E\n", set()),
+        (b"ID;Name\nE1;a(b)\nC1;E\n", set()),
+        (b"name;ID\nO;E\n", set()),
+    ]  # fmt: skip
+    with every_row() as row:
+        for (data, found), name in product(rows, ("a.csv", "a.txt", "a.tsv", "a.log", "a.dat", "a.slk")):
+            with row(f"{data!r} as {name}"):
+                assert flags_of(data, name) == found
+    plain = sylk("C;X1;Y1;K0")
+    assert [facts_of(plain, name)["flags_complete"] for name in ("a.csv", "a.txt", "a.slk")] == [True] * 3
+    endless = sylk("C;X1;Y1;K" + "1" * 2_000_000)
+    assert facts_of(endless, "a.txt")["flags_complete"] is False
 
 
 # Mail
