@@ -1,5 +1,6 @@
 """One file's facts and flags: what its examination learnt, and what its headers say if that failed."""
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -48,6 +49,9 @@ _OFFICE_EXTENSIONS: Final = frozenset(
     doc docm docx dot dotm dotx pot potm potx pps ppsm ppsx ppt pptm pptx xla xlam xls xlsb xlsm xlsx xlt xltm xltx
     """.split()  # noqa: SIM905  (a list of quoted names is harder to read)
 )
+# ActiveMime, in which Office packs the macros of a web page, as it is and in base64.
+_PACKED_MACROS: Final = re.compile(rb"ActiveMime|Q\s*W\s*N\s*0\s*a\s*X\s*Z\s*l\s*T\s*W\s*l\s*t")
+_SEARCHED_BYTES: Final = 64 * 1024**2
 _TABLE_EXTENSIONS: Final = frozenset({"tsv", "tab"})
 
 
@@ -96,6 +100,9 @@ def _add_disguise(subject: Subject, sheet: FactSheet) -> None:
         sheet.flags.add("disguised.rtf")
     elif subject.content_type == "text/html" or is_web_archive(subject.source.head):
         sheet.flags.add("disguised.html")
+        if _PACKED_MACROS.search(subject.source.read_at(0, _SEARCHED_BYTES)):
+            sheet.flags.add("macro")
+            sheet.complete = False
     else:
         return
     if PAGE in FOREIGN.get(subject.extension, ()):

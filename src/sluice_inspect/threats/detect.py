@@ -8,6 +8,7 @@ from typing import Final
 from sluice_inspect.text.xml_encodings import encodings_of, text_of
 
 COMPOUND_MAGIC: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+ACTIVE_MIME_MAGIC: Final = b"ActiveMime"
 SEVEN_ZIP_MAGIC: Final = b"7z\xbc\xaf\x27\x1c"
 RAR_MAGICS: Final = (b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
 _PDF_WITHIN_BYTES: Final = 1024
@@ -44,6 +45,7 @@ def formats_of(head: bytes) -> list[str]:
         "rar": head.startswith(RAR_MAGICS),
         "pdf": b"%PDF-" in head[:_PDF_WITHIN_BYTES],
         "rtf": begin.startswith(b"{\\rt"),
+        "activemime": head.startswith(ACTIVE_MIME_MAGIC),
     }
     # Other texts begin with a header field, too, so mail comes last: that costs them a search for encoded parts.
     is_mail = _MAIL_FIRST_FIELD.match(head.removeprefix(b"\xef\xbb\xbf")) is not None

@@ -59,7 +59,7 @@ _MEDIA_MAGICS: Final = (
 _RUN_STARTS: Final = (
     b"TVo", b"TVp", b"TVq", b"TVr", b"f0VMR", b"yv66v", b"z/rt/", b"zvrt/", b"/u36z", b"ZGV4Cj", b"TAAAAAEUAg",
     b"IyEv", b"IyEg", b"UEsDB", b"UEsFB", b"UmFyIRo", b"N3q8rycc", b"H4sI", b"Qlpo", b"/Td6WFo", b"KLUv/", b"BCJNGA",
-    b"TVNDRg", b"TVNXSU", b"SVRTRg", b"5FJce", b"0M8R4K", b"JVBERi", b"e1xyd", b"WDVPIV",
+    b"TVNDRg", b"TVNXSU", b"SVRTRg", b"5FJce", b"0M8R4K", b"QWN0aXZlTWlt", b"JVBERi", b"e1xyd", b"WDVPIV",
 )  # fmt: skip
 _OF_RUN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _RUN_END: Final = re.compile(rb"[^A-Za-z0-9+/=_\s-]")

@@ -4,6 +4,7 @@
 
 import re
 import struct
+import zlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,19 +14,24 @@ from sluice_inspect.archives.container import RandomAccess
 from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.program_names import is_program_name
 from sluice_inspect.threats.content import Part, find_all
-from sluice_inspect.threats.detect import COMPOUND_MAGIC, extension_of
-from sluice_inspect.threats.vba import plain_code, vba_sources
+from sluice_inspect.threats.detect import ACTIVE_MIME_MAGIC, COMPOUND_MAGIC, extension_of
+from sluice_inspect.threats.streams import inflate
+from sluice_inspect.threats.vba import module_offsets, plain_code, vba_sources
 
 _MAX_SEARCHED_BYTES: Final = 16 * 1024**2
 _MAX_CODE_BYTES: Final = 4 * 1024**2  # the rules see as much at once
 _NATIVE: Final = "\x01ole10native"  # names of streams are compared without case: MS-CFB 2.6.4
 _VBA_PROJECT: Final = "_VBA_PROJECT"
+_MODULE_LIST: Final = "dir"
 _WORKBOOKS: Final = frozenset({"Workbook", "Book"})
 _SHEET_RECORD: Final = 0x0085  # BoundSheet8: MS-XLS 2.4.28
 _MACRO_SHEET: Final = 1
 _MAX_RECORDS: Final = 10_000
 _WINDOWS_STRING: Final = re.compile(rb"[^\0]{0,260}\0")
 _MAX_NAME: Final = 1024
+_ACTIVE_MIME_HEAD_BYTES: Final = 4096
+_DEFLATED: Final = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
+_PROBE_BYTES: Final = 1024
 _MAX_EMBEDDED: Final = 8  # compound files in one object of which one is honest
 
 _HEADER_BYTES: Final = 512
@@ -44,7 +50,12 @@ def compound_parts(source: RandomAccess) -> Iterator[Part]:
         yield Part("", iter((document,)), hidden_from_clamd=True)
     compound = _Compound(source)
     code = bytearray()  # of all modules together, since they call each other
-    for name, start, size in compound.entries():
+    entries = list(compound.entries())
+    offsets: dict[str, int] = {}
+    for name, start, size in entries:
+        if name.lower() == _MODULE_LIST and size <= _MAX_SEARCHED_BYTES:
+            offsets |= module_offsets(b"".join(compound.content(start, size)))
+    for name, start, size in entries:
         if name.lower() == _NATIVE:
             yield from _package(b"".join(compound.content(start, size)))
         elif name == _VBA_PROJECT:
@@ -53,7 +64,7 @@ def compound_parts(source: RandomAccess) -> Iterator[Part]:
             yield Part(name, iter((b" ",)), format_name="macro_sheet")
         if size <= _MAX_SEARCHED_BYTES:
             data = b"".join(compound.content(start, size))
-            for source_code in vba_sources(data):
+            for source_code in vba_sources(data, offsets.get(name.lower())):
                 yield Part(f"{name}.vba", iter((source_code,)), format_name="vba")
                 code += plain_code(source_code) + b"\n"
                 if len(code) > _MAX_CODE_BYTES:
@@ -81,6 +92,20 @@ def object_parts(source: RandomAccess) -> Iterator[Part]:
     # Lengths that lie must not hide a compound file.
     for start in sorted({at + 4, *find_all(data, COMPOUND_MAGIC)[:_MAX_EMBEDDED]}):
         yield Part("", iter((data[start:],)), hidden_from_clamd=True)
+
+
+def active_mime_parts(source: RandomAccess) -> Iterator[Part]:
+    """Yield the compound file that Office packs with macros for a web page or a document of one XML file."""
+    # Its deflated bytes begin at one of a few places, which depend on a length in the header.
+    head = source.read_at(0, _ACTIVE_MIME_HEAD_BYTES)
+    for found in _DEFLATED.finditer(head, len(ACTIVE_MIME_MAGIC)):
+        start, unpacking = found.start(), zlib.decompressobj()
+        try:
+            if unpacking.decompress(source.read_at(start, _PROBE_BYTES), _PROBE_BYTES):
+                yield Part("", inflate(source.read_at(start, source.size - start), times=1), hidden_from_clamd=True)
+                return
+        except zlib.error:
+            continue
 
 
 def _package(native: bytes) -> Iterator[Part]:

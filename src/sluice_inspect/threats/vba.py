@@ -2,11 +2,17 @@
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-# A module's source begins somewhere in its stream. Every source begins with these words: MS-OVBA 2.4.1.
-_SOURCE: Final = re.compile(rb"\x01..\x00Attribut", re.DOTALL)
+# A module's source begins somewhere in its stream, where the list of modules says, and with these words as Office writes
+# it: MS-OVBA 2.3.4.3 and 2.4.1.
+_SOURCE: Final = re.compile(rb"\x01..\x00Attribut", re.DOTALL | re.IGNORECASE)
+_CONTAINER: Final = b"\x01"
+_RECORD: Final = struct.Struct("<HL")
+_VERSION, _STREAM_NAME, _STREAM_NAME_UNICODE, _OFFSET = 0x0009, 0x001A, 0x0032, 0x0031
+_VERSION_BYTES: Final = 6  # of a record that states 4
+_MAX_MODULES: Final = 10_000
 _MAX_SOURCE_BYTES: Final = 8 * 1024**2
 _CHUNK_BYTES: Final = 4096
 _CHUNK_SIGNATURE: Final = 0x3000
@@ -67,10 +73,40 @@ SELF_STARTING: Final = (
 """A regular expression for what runs by itself in the code that `plain_code` returns."""
 
 
-def vba_sources(stream: bytes) -> Iterator[bytes]:
-    """Yield the sources that are packed in a stream of a project. Never raise for what the bytes are."""
-    for found in _SOURCE.finditer(stream):
-        yield _unpack(stream, found.start() + 1)
+def module_offsets(directory: bytes) -> Mapping[str, int]:
+    """Return where in its stream the source of each module begins, by the stream's name in lower case.
+
+    `directory` is the stream `dir` of a project: MS-OVBA 2.3.4.2. Never raise for what the bytes are.
+    """
+    listed = _unpack(directory, 1) if directory.startswith(_CONTAINER) else b""
+    offsets: dict[str, int] = {}
+    names: list[str] = []
+    at = 0
+    while at + _RECORD.size <= len(listed) and len(offsets) < _MAX_MODULES:
+        kind, size = _RECORD.unpack_from(listed, at)
+        at += _RECORD.size
+        size = _VERSION_BYTES if kind == _VERSION else size
+        body = listed[at : at + size]
+        at += size
+        if kind == _STREAM_NAME:
+            names = [body.decode("latin-1").lower()]
+        elif kind == _STREAM_NAME_UNICODE:
+            names.append(body.decode("utf-16-le", "replace").lower())
+        elif kind == _OFFSET:
+            offsets |= dict.fromkeys(names, int.from_bytes(body[:4], "little"))
+    return offsets
+
+
+def vba_sources(stream: bytes, offset: int | None = None) -> Iterator[bytes]:
+    """Yield the sources that are packed in a stream of a project, one of them at `offset` as the project lists it.
+
+    Never raise for what the bytes are.
+    """
+    starts = {found.start() for found in _SOURCE.finditer(stream)}
+    if offset is not None and stream[offset : offset + 1] == _CONTAINER:
+        starts.add(offset)
+    for start in sorted(starts):
+        yield _unpack(stream, start + 1)
 
 
 def plain_code(source: bytes) -> bytes:

@@ -13,7 +13,7 @@ from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget
 from sluice_inspect.threats.content import ContentRange, Part, PasswordRequired, UnknownPacking, windows
 from sluice_inspect.threats.drawing import drawing_parts
 from sluice_inspect.threats.mail import is_encoded_mail, mail_parts
-from sluice_inspect.threats.ole import compound_parts, object_parts
+from sluice_inspect.threats.ole import active_mime_parts, compound_parts, object_parts
 from sluice_inspect.threats.pdf import pdf_parts
 from sluice_inspect.threats.rtf import rtf_parts
 from sluice_inspect.threats.sevenzip_rar import rar_parts, sevenzip_parts
@@ -44,12 +44,13 @@ _OPENERS: Final[Mapping[str, Callable[[RandomAccess], Iterator[Part]]]] = Mappin
     "rar": rar_parts,
     "mail": mail_parts,
     "ole1": object_parts,
+    "activemime": active_mime_parts,
 })  # fmt: skip
 # Of the others, clamd may open more than is opened here: messages have further encodings, for one.
 _FULLY_OPENED: Final = frozenset({"pdf", "7z", "rar"})
 _MAY_BE_DRAWINGS: Final = frozenset({"svg", "html", "xml"})  # the XML parser decides
 # Formats that can be opened only with random access to their bytes.
-_NEED_RANDOM_ACCESS: Final = frozenset({"pdf", "compound", "rtf", "svg", "7z", "rar"})
+_NEED_RANDOM_ACCESS: Final = frozenset({"pdf", "compound", "activemime", "rtf", "svg", "7z", "rar"})
 
 
 class PartWriter(Protocol):

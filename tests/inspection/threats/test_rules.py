@@ -1,9 +1,12 @@
 """The rules: what is a threat, what is only flagged, and what is neither."""
 
+import base64
+import io
 import struct
+import zlib
 from pathlib import Path
 
-from sluice_inspect import threats
+from sluice_inspect import inspect_file, threats
 from tests.inspection.threats.compound_files import compound, packaged
 from tests.inspection.threats.containers import docx, docx_with_package, pdf_launch, pdf_script
 from tests.inspection.threats.packed_files import scan_bytes, threat_in, zipped
@@ -22,17 +25,33 @@ def svg(inside: bytes, before: bytes = b"") -> bytes:
 
 def vba_stream(source: bytes) -> bytes:
     """Return a stream with the source of a macro, compressed without back-references."""
-    source = b"Attribute VB_Name\r\n" + source
-    packed = b""
+    return b"performance cache" + packed_source(b"Attribute VB_Name\r\n" + source)
+
+
+def packed_source(source: bytes) -> bytes:
+    packed = b"\x01"
     for at in range(0, len(source), 3000):
         chunk = b"".join(b"\0" + source[index : index + 8] for index in range(at, min(at + 3000, len(source)), 8))
         packed += struct.pack("<H", 0xB000 | (len(chunk) - 1)) + chunk
-    return b"performance cache" + b"\x01" + packed
+    return packed
 
 
 def with_macro(source: bytes) -> bytes:
     project = compound({"VBA/_VBA_PROJECT": b"\xcc\x61", "VBA/Module1": vba_stream(source)})
     return docx(project, "word/vbaProject.bin")
+
+
+def with_listed_module(source: bytes, name: str = "Module1") -> bytes:
+    """Return a project that lists where the source of its only module begins."""
+    stream_name = name.encode("utf-16-le")
+    records = ((0x0009, b"\1\0\0\0\1\0"), (0x001A, b"?"), (0x0032, stream_name), (0x0031, struct.pack("<L", 17)))
+    listed = b"".join(struct.pack("<HL", kind, 4 if kind == 9 else len(body)) + body for kind, body in records)
+    streams = {"VBA/_VBA_PROJECT": b"\xcc\x61", "VBA/dir": packed_source(listed)}
+    return compound({**streams, f"VBA/{name}": b"performance cache" + packed_source(source)})
+
+
+def active_mime(project: bytes) -> bytes:
+    return b"ActiveMime\0\0\x01\xf0\x04\0\0\0\xff\xff\xff\xff\0\0\x07\xf0".ljust(0x32, b"\0") + zlib.compress(project)
 
 
 DROPPER = b"""Sub AutoOpen()
@@ -43,6 +62,12 @@ End Sub
 """
 
 
+ARCHIVED_PAGE = (
+    b'MIME-Version: 1.0\r\nContent-Type: multipart/related; boundary="b"\r\n\r\n--b\r\nContent-Type: text/html\r\n\r\n'
+    b"<html><head><link rel=Edit-Time-Data href=editdata.mso></head><body>a</body></html>\r\n--b\r\n"
+    b"Content-Location: file:///C:/editdata.mso\r\nContent-Transfer-Encoding: base64\r\nContent-Type: application/x-mso"
+    b"\r\n\r\n" + base64.encodebytes(active_mime(with_listed_module(DROPPER))) + b"\r\n--b--\r\n"
+)
 SELF_STARTING = [
     "Sub AutoOpen()", "Sub AUTO_OPEN()", "Sub AutoExit()", "Function AutoExec() As Long", "Sub Auto_Close()",
     "Private Sub  \t Document_Open()", "Sub _\r\n Document_Open()", "Sub  _ \r\n _\r\n\tAuto_Open()",
@@ -89,6 +114,12 @@ NOT_BOTH = [
 def test_macro_that_office_runs_by_itself_is_flagged_in_every_spelling(procedure: str) -> None:
     flags = scan_bytes(with_macro(f"{procedure}\r\nMsgBox 1\r\n".encode("latin-1")))["flags"]
     assert flags == ["macro", "macro.autorun"]
+
+
+def test_document_that_is_a_web_archive_with_macros_has_their_flag() -> None:
+    report = inspect_file(io.BytesIO(ARCHIVED_PAGE), filename="a.doc")
+    assert "macro" in report.flags
+    assert report.facts["flags_complete"] is False
 
 
 @each_row("line", NOT_SELF_STARTING)
@@ -140,6 +171,15 @@ def test_macro_that_does_not_fetch_and_start_is_no_threat(code: str) -> None:
         ("packaged shortcut", packaged(b"x", b"a.lnk"), "Package.Program"),
         ("shortcut under the name of a document", zipped({"letter.pdf": SHORTCUT}), "Disguised-Program.Shortcut"),
         ("macro that fetches and starts", with_macro(DROPPER), "Macro.Fetches-And-Starts"),
+        ("macro without the usual words", docx(with_listed_module(DROPPER), "a.bin"), "Macro.Fetches-And-Starts"),
+        ("macro behind other words", docx(with_listed_module(b"' a\n" + DROPPER), "a.bin"), "Macro.Fetches-And-Starts"),
+        (
+            "macro in other letters",
+            docx(with_listed_module(b"attribute vb_name\n" + DROPPER, "\u0416"), "a.bin"),
+            "Macro.Fetches-And-Starts",
+        ),
+        ("macro of a web page", zipped({"a.mso": active_mime(with_listed_module(DROPPER))}), "Macro.Fetches-And-Starts"),
+        ("macro of a web archive", ARCHIVED_PAGE, "Macro.Fetches-And-Starts"),
     ],
 )  # fmt: skip
 def test_content_that_acts_by_itself_is_a_threat(case: str, data: bytes, threat: str) -> None:
