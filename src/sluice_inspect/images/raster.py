@@ -20,6 +20,7 @@ _SAME_COLOUR: Final = 40  # levels: two even frames that differ by less show the
 _PATCH: Final = 64
 # Pixels of several frames that are judged, some 50 ns each; an animation that still shows nothing counts as shown.
 _JUDGED_PIXELS_MOST: Final = 64_000_000
+_PIXELS_MOST: Final = 2_000_000_000  # of all frames that are decoded, some seconds
 _ONE_COLOUR_SHARE: Final = 16  # what judging a frame costs beside one of a single colour
 _SCANS_MOST: Final = 8  # pages of a file that are modelled as scans, some 0.2 s each
 _NOTHING_SHOWN: Final = "no pixel of the picture differs from its background by more than noise"
@@ -97,7 +98,7 @@ def decode_frames(
     limits: Limits,
     *,
     first_frame_suffices: bool = False,
-    most_pixels: float = float("inf"),
+    most_pixels: int = _PIXELS_MOST,
 ) -> Decoded:
     """Decode every frame with one Pillow plugin; measure `frames`, and `partially_checked` past the deadline, and past
     `most_pixels` of all frames.

@@ -1,10 +1,12 @@
 """PNG: integrity, limits and blankness."""
 
+import io
 import struct
 import zlib
 from collections.abc import Iterable
 
 from sluice_inspect.formats.png import FORMAT
+from sluice_inspect.images.raster import decode_frames
 from sluice_inspect.report import Limits
 from tests.inspection.formats import image_samples
 from tests.inspection.formats.examining import Row, cuts, verdicts
@@ -53,3 +55,9 @@ def test_every_picture_gets_its_verdict() -> Iterable[Row]:
     yield "animation with a wrong sequence number", bytes(moving), "ok"
     yield "even frames of different colours", of_colours(0, 255), "ok"
     yield "even frames of nearly one colour", of_colours(250, 255), "blank"
+
+
+def test_frames_beyond_a_number_of_pixels_are_not_decoded() -> None:
+    # Each frame is composed on the whole canvas, however few bytes it has.
+    decoded = decode_frames(io.BytesIO(animated(2, 3, 4, 5)), "PNG", Limits(), most_pixels=2 * 32 * 32)
+    assert decoded.measures == {"frames": 3, "partially_checked": True}
