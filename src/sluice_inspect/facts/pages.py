@@ -30,23 +30,40 @@ _OFFERED: Final = re.compile(
     r"createObjectURL|msSaveOrOpenBlob|msSaveBlob|\.download\b"
     r"|setAttribute\(\s{0,10}[\"']download|\[[\"']download[\"']\]"
 )
-_REMOTE: Final = r"\s{0,20}(?:(?:https?|ftp|smb):|[\\/]{2}|file:[\\/]{2}(?:[\\/]{2}|[^\\/\s]))"
-LOADING_STYLE: Final = re.compile(
-    rf"@import\s{{1,20}}(?:url\()?\s{{0,20}}(?:[\"']|&quot;|&apos;)?{_REMOTE}"
-    rf"|\burl\(\s{{0,20}}(?:[\"']|&quot;|&apos;)?{_REMOTE}",
+# Schemes of the network, those that start a program of Windows with what follows, or the name of a server.
+_REMOTE: Final = (
+    r"\s{0,20}(?:(?:https?|wss?|s?ftps?|smb|cifs|nfs|(?:web)?davs?|gopher|ldaps?|telnet|ssh|rtsps?|rtmp|mms|its|mk|mhtml|hcp|shell"
+    r"|search|search-ms|ms-(?!appx|appdata)[a-z-]{1,40}):|[\\/]{2}|file:[\\/]{2}(?:[\\/]{2}|[^\\/\s]))"
+)
+_QUOTE: Final = r"(?:[\"']|&quot;|&apos;)"
+_GAP: Final = r"(?:\s|/\*[^*]{0,200}+(?:\*(?!/)[^*]{0,200}+){0,9}\*/){0,20}+"  # space and comments of a style
+_LOADING_STYLE: Final = re.compile(
+    rf"@import{_GAP}(?:url\()?\s{{0,20}}{_QUOTE}?{_REMOTE}|\burl\(\s{{0,20}}{_QUOTE}?{_REMOTE}"
+    rf"|(?<![\w.-])src\({_GAP}{_QUOTE}{_REMOTE}",
     re.IGNORECASE,
 )
+# Lists of pictures for screens of several kinds, and an address in one.
+_PICTURES_OF_STYLE: Final = re.compile(r"\bimage-set\(([^{};<>]*+)", re.IGNORECASE)
+_PICTURE_OF_STYLE: Final = re.compile(rf"(?:\A|[\s,(/]){_QUOTE}{_REMOTE}", re.IGNORECASE)
+_PICTURES: Final = re.compile(r"[\s\"'/](?:image)?srcset\s{0,20}=\s{0,20}[\"']?([^<>\"']*+)", re.IGNORECASE)
+_PICTURE: Final = re.compile(rf"(?:\A|[,\s=]){_REMOTE}", re.IGNORECASE)
+_STYLE_ESCAPE: Final = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|[ \t\r\n\f])?|(\r\n|[\r\n\f])|(.))")
+_ATTRIBUTES: Final = r"(?:[^<>\"']|\"[^\"]{0,2000}\"|'[^']{0,2000}')"  # with what is in quotation marks
 _LOADED: Final = re.compile(
     rf"[\s\"'/](?:src|poster|background|data|lowsrc|dynsrc|manifest)\s{{0,20}}=\s{{0,20}}[\"']?{_REMOTE}"
-    rf"|[\s\"'/](?:image)?srcset\s{{0,20}}=\s{{0,20}}[\"']?[^<>\"']{{0,2000}}?(?:^|[=\"',\s])(?:https?:)?//"
-    rf"|<(?:[^\s<>/=:\"']{{1,64}}:)?(?:base|image|use|feimage|tref)\b[^<>]{{0,2000}}?"
+    rf"|<(?:[^\s<>/=:\"']{{1,64}}:)?(?:base|image|use|feimage|tref)\b{_ATTRIBUTES}{{0,2000}}?"
     rf"[\s\"'/:]href\s{{0,20}}=\s{{0,20}}[\"']?{_REMOTE}",
     re.IGNORECASE,
 )
-_LINKED: Final = re.compile(r"<(?:[^\s<>/=:\"']{1,64}:)?(link|meta)\b([^<>]{0,4000})", re.IGNORECASE)
+_LINKED: Final = re.compile(
+    rf"<(?:[^\s<>/=:\"']{{1,64}}:)?(link|meta)\b((?:{_ATTRIBUTES}|[\"']){{0,4000}}+)", re.IGNORECASE
+)
 _LOADING_LINK: Final = re.compile(r"\brel\s*=\s*[\"']?[^\"'<>]*?(?:stylesheet|icon|preload|prefetch|import|manifest)")
 _HREF: Final = re.compile(rf"\bhref\s*=\s*[\"']?{_REMOTE}")
-_REDIRECTION: Final = re.compile(rf"\burl\s*=\s*[\"']?{_REMOTE}")
+_REDIRECTION: Final = re.compile(  # after the seconds, with or without `url=`
+    rf"(?:\A|\bcontent\s{{0,20}}=\s{{0,20}}[\"']?)[\s\d.]{{0,40}}[;,\s]\s{{0,20}}(?:url\s{{0,20}}=)?\s{{0,20}}[\"']?{_REMOTE}",
+    re.IGNORECASE,
+)
 
 # Of the references to characters those that addresses may hide, which are no markup: a reference never opens a tag.
 _CHARACTER: Final = re.compile(
@@ -116,7 +133,12 @@ def _examine_page(page: str, sheet: FactSheet, deadline: Deadline, level: int = 
         for each in (text,) if plain == text else (text, plain):
             if _SCRIPT.search(each):
                 sheet.flags.add("script.html")
-            if _LOADED.search(each) or LOADING_STYLE.search(each) or _has_loading_link(each):
+            if (
+                _LOADED.search(each)
+                or loads_by_style(each)
+                or any(_PICTURE.search(found[1]) for found in _PICTURES.finditer(each))
+                or _has_loading_link(each)
+            ):
                 sheet.flags.add("link.external")
         for found in _SRCDOC.finditer(text):
             if level == _SRCDOC_LEVELS:
@@ -134,9 +156,31 @@ def _has_loading_link(text: str) -> bool:
         if name.lower() == "link":
             if _HREF.search(lower) and _LOADING_LINK.search(lower):
                 return True
-        elif "refresh" in lower and _REDIRECTION.search(lower):
+        elif "refresh" in lower and redirects(lower):
             return True
     return False
+
+
+def loads_by_style(text: str) -> bool:
+    """Return whether a style anywhere in a text loads something of another computer."""
+    texts = (text, _STYLE_ESCAPE.sub(_unescaped, text)) if "\\" in text else (text,)
+    return any(
+        _LOADING_STYLE.search(each)
+        or any(_PICTURE_OF_STYLE.search(found[1]) for found in _PICTURES_OF_STYLE.finditer(each))
+        for each in texts
+    )
+
+
+def redirects(text: str) -> bool:
+    """Return whether the content of a redirection, or the attributes with it, lead to another computer."""
+    return _REDIRECTION.search(text) is not None
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    if escape[1]:
+        code = int(escape[1], 16)
+        return chr(code) if 0 < code < 0xD800 else "\ufffd"
+    return escape[3] or ""
 
 
 def _resolved(reference: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.fields import flags_of_formula
 from sluice_inspect.facts.flat_office import OfficeReader, reader_of
-from sluice_inspect.facts.pages import LOADING_STYLE
+from sluice_inspect.facts.pages import loads_by_style, redirects
 from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
@@ -36,7 +36,9 @@ _SCRIPT_ADDRESS: Final = re.compile(
 _LENGTH: Final = re.compile(r"\s*(\d{1,9})(?:\.\d*)?(?:px)?\s*")
 _HREFS: Final = frozenset({"href", "{http://www.w3.org/1999/xlink}href", "src", "action", "formaction", "data"})
 _LINKS: Final = frozenset({"a", "area", "link", "script"})  # clicked, judged by their kind, or a script anyway
-_LOADING: Final = frozenset({"href", "src", "srcset", "poster", "background", "data"})
+_LOADING: Final = frozenset({"href", "src", "poster", "background", "data"})
+_SETS: Final = frozenset({"srcset", "imagesrcset"})
+_WITHIN: Final = ("data:", "blob:", "cid:", "about:")
 _STYLE_SHEET: Final = re.compile(r"\bhref\s*=\s*[\"']([^\"']*)")
 _SHOWN_BY: Final = re.compile(r"stylesheet|icon|preload|prefetch|import|manifest", re.IGNORECASE)
 _VALUES: Final = frozenset({"to", "from", "values", "by"})
@@ -136,7 +138,7 @@ class _Finder(XmlTarget):
         if self._office is not None:
             self._office.end(tag)
         if self._style is not None:
-            if LOADING_STYLE.search("".join(self._style)):
+            if loads_by_style("".join(self._style)):
                 self.flags.add("link.external")
             self._style = None
 
@@ -159,14 +161,24 @@ class _Finder(XmlTarget):
 
 def _loads(name: str, attributes: Mapping[str, str]) -> bool:
     """Return whether an element makes its reader load something of another machine by itself."""
+    if name == "meta" and attributes.get("http-equiv", "").strip().lower() == "refresh":
+        return redirects(attributes.get("content", ""))
     for attribute, value in attributes.items():
         local = attribute.rpartition("}")[2]
-        if local in _LOADING and is_remote(_BLANKS.sub("", value)):
+        if local in _SETS:
+            if any(map(_leads_out, value.split(","))):
+                return True
+        elif local in _LOADING and _leads_out(value):
             if name not in _LINKS or (name == "link" and _SHOWN_BY.search(attributes.get("rel", ""))):
                 return True
-        elif "url(" in value and LOADING_STYLE.search(value):
+        elif "(" in value and loads_by_style(value):
             return True
     return False
+
+
+def _leads_out(address: str) -> bool:
+    plain = _BLANKS.sub("", address)
+    return is_remote(plain) and not plain.lower().startswith(_WITHIN)
 
 
 def _runs(name: str, value: str) -> bool:

@@ -396,6 +396,33 @@ def test_script_or_external_link_of_a_drawing() -> Iterable[Row]:
         ),
     ):
         yield inner, svg(inner), found
+    for style in LOADING_STYLES:
+        yield style, svg(f"<style><![CDATA[{style}]]></style>"), "link.external"
+    for style in PLAIN_STYLES:
+        yield style, svg(f"<style><![CDATA[{style}]]></style>"), ""
+    html = 'xmlns="http://www.w3.org/1999/xhtml"'
+    for inner, found in (
+        ('<rect style="fill:u\\72l(http://a.example/a.svg#a)"/>', "link.external"),
+        ('<rect fill="image-set(&quot;http://a.example/a.png&quot; 1x)"/>', "link.external"),
+        ('<image href="search-ms:query=a"/>', "link.external"),
+        ('<image href="data:image/png;base64,AA=="/><rect fill="url(data:image/png;base64,AA==)"/>', ""),
+        (
+            f'<foreignObject><meta {html} http-equiv="Refresh" content="0;url=http://a.example/"/></foreignObject>',
+            "link.external",
+        ),
+        (f'<foreignObject><meta {html} http-equiv="refresh" content="0; ms-msdt:x"/></foreignObject>', "link.external"),
+        (f'<foreignObject><meta {html} http-equiv="refresh" content="30"/></foreignObject>', ""),
+        (f'<foreignObject><meta {html} name="a" content="0;url=http://a.example/"/></foreignObject>', ""),
+        (
+            f'<foreignObject><img {html} srcset="a.png 1x, https://a.example/a.png 2x"/></foreignObject>',
+            "link.external",
+        ),
+        (
+            f'<foreignObject><link {html} rel="preload" imagesrcset="//a.example/a.png"/></foreignObject>',
+            "link.external",
+        ),
+    ):
+        yield inner, svg(inner), found
     yield "UTF-16", svg("<script>x</script>").decode().encode("utf-16"), "script.svg"
     yield "style sheet", STYLE_SHEET + svg(""), "link.external"
 
@@ -478,6 +505,41 @@ LOADING = (
     "<meta http-equiv='Refresh' content='0; URL=https://a.example/'>",
     "<base href='http://a.example/'><img src='a.png'>",
     "<svg><image xlink:href='http://a.example/a.png'/></svg>",
+    "<picture><source srcset=https://a.example/a.png></picture>",
+    "<img srcset=//a.example/a.png>",
+    "<img srcset='a.png 1x,\\\\server\\a.png 2x'>",
+    "<link rel=preload imagesrcset=https://a.example/a.png>",
+    "<iframe src='search-ms:query=x&amp;crumb=location:\\\\server\\a'></iframe>",
+    "<iframe src=ms-msdt:/id></iframe>",
+    "<embed src='ms-officecmd:x'>",
+    "<object data='mk:@MSITStore:\\\\server\\a.chm::/a.htm'></object>",
+    "<img src='wss://a.example/'>",
+    "<meta http-equiv='refresh' content='0;https://a.example/'>",
+    "<meta http-equiv=refresh content='1 http://a.example/'>",
+    "<meta title='>' http-equiv=refresh content='0,url=ms-msdt:x'>",
+    "<link title='a>b' rel=stylesheet href=//a.example/a.css>",
+    "<svg><image title='>' href='http://a.example/a.png'/></svg>",
+)
+LOADING_STYLES = (
+    'a{background:image-set("http://a.example/a.png" 1x)}',
+    "a{background:-webkit-image-set('a.png' 1x, '//a.example/a.png' 2x)}",
+    "a{background:image-set( /* a */ 'ftp://a.example/a.png' type('image/png'))}",
+    "a{background:src('https://a.example/a.png')}",
+    "a{background:u\\72l(http://a.example/a.png)}",
+    "a{background:\\000055 \\52 L('ht\\74p://a.example/a.png')}",
+    "a{background:url('ht\\\ntp://a.example/a.png')}",
+    "a{background:url(\\68 ttp://a.example/a.png)}",
+    "a{background:im\\61ge-\\set('http://a.example/a.png' 1x)}",
+    "a{background:url(\\2f\\2f a.example/a.png)}",
+    "@\\69mport 'http://a.example/a.css';",
+    "@import/**/'http://a.example/a.css';",
+    "@import'//a.example/a.css';",
+    "@im\\port /* a */ u\\rl( 'http://a.example/a.css' );",
+)
+PLAIN_STYLES = (
+    "a{background:image-set('a.png' 1x, url(b.png) 2x)} /* http://a.example/ */",
+    "a::before{content:'\\201C'} b{background:u\\72l(a.png);font:'http://a.example'}",
+    "@import 'a.css'; @namespace 'http://www.w3.org/1999/xhtml'; a{background:url(data:image/png;base64,AA==)}",
 )
 
 
@@ -518,8 +580,20 @@ def test_entities_of_a_book_that_multiply_leave_the_flags_incomplete() -> None:
 
 @flags("a.xhtml")
 def test_page_that_loads_something_has_an_external_link() -> Iterable[Row]:
-    for inner in LOADING:
+    for inner in (*LOADING, *(f"<style>{style}</style>" for style in LOADING_STYLES)):
         yield inner, f"<html><head></head><body>a{inner}</body></html>".encode(), "link.external"
+    yield "style", f'<html><body style="{LOADING_STYLES[4]}" id="&quot;">a</body></html>'.encode(), "link.external"
+    yield "reference", b"<html><body style='background:u&#92;72l(//a.example/a)'>a</body></html>", "link.external"
+    for inner in (
+        *(f"<style>{style}</style>" for style in PLAIN_STYLES),
+        "<img srcset='a.png 1x, b.png 2x' alt='//a'><img src=cid:a><img src='data:image/png;base64,AA=='>",
+        "<meta http-equiv=refresh content=30><a href='https://a.example/'>a</a>",
+        "<meta http-equiv=refresh content='0; url=b.html'><p title='url=http://a.example'>a</p>",
+        "<meta name=description content='A refresh'><meta name=a content='a; http://a.example/'>",
+        "<link rel=canonical href='https://a.example/'><p>rel=stylesheet</p>",
+        "<a href='search-ms:query=a'>a</a><a href='ms-word:ofe|u|https://a.example/'>b</a>",
+    ):
+        yield inner, f"<html><head></head><body>a{inner}</body></html>".encode(), ""
 
 
 # Tables
