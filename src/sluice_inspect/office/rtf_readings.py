@@ -35,18 +35,17 @@ def _words(text: str) -> frozenset[bytes]:
     return frozenset(text.encode("ascii").split())
 
 
-# Starred destinations of which every reader knows that their text is no text of the destination around them, besides
-# those of which nothing is on the page.
-_ELSEWHERE: Final = _words("""
-    atrfend atrfstart bkmkcolf bkmkcoll bkmkpub ffdeftext ffentrymcr ffexitmcr ffformat ffhelptext ffl ffname ffstattext
-    hlfr hlloc hlsrc htmltag oldcprops oldpprops oldsprops oldtprops shpinst shppict xmlattrname xmlattrvalue xmlclose
-    xmlname xmlopen
+# Destinations whose text belongs to the one around them, with or without a star.
+_INCLUDED: Final = _words("field fldinst fldrslt objclass objdata object result template ud upr")
+# Destinations whose text does not. Every reader leaves out those with a star; without it, some may not know them.
+_LEFT_OUT: Final = (OFF_PAGE | TEXTLESS) - _INCLUDED | _words("""
+    annotation atrfend atrfstart bkmkcolf bkmkcoll bkmkpub colortbl do dptxbxtext ebcend ebcstart factoidname fchars
+    ffdeftext ffentrymcr ffexitmcr ffformat ffhelptext ffl ffname ffstattext fldtype fname fonttbl footnote g gridtbl hl
+    hlfr hlloc hlsrc htmltag keycode lchars levelnumbers leveltext lfolevel linkval list listlevel listname listoverride
+    liststylename listtext mailmerge nextfile nonesttables objalias objname objsect objtime oldcprops oldpprops oldsprops
+    oldtprops oleclsid pgp pict pn pnseclvl pntext pntxta pntxtb propname protend protstart pxe shp shpgrp shpinst
+    shppict shptxt staticval svb writereservation writereservhash xform xmlattrname xmlattrvalue xmlclose xmlname xmlopen
 """)
-_APART: Final = OFF_PAGE | TEXTLESS | _ELSEWHERE
-# Destinations whose text is, with or without a star.
-_INCLUDED: Final = _words("field fldinst fldrslt objclass objdata result template ud upr")
-# Destinations without a star that readers may not know.
-_KNOWN: Final = OFF_PAGE | TEXTLESS | _words("annotation footnote pict shp shpgrp shpinst")
 _BLANKS: Final = _words("""
     annotation bullet cell chatn chdate chdpa chdpl chftn chpgn chtime column emdash emspace endash enspace footnote
     ldblquote line lquote nestcell nestrow page par pict qmspace rdblquote row rquote sect sectnum shp softcol softline
@@ -139,11 +138,9 @@ def _group_construct(word: bytes, *, starred: bool) -> _Construct | None:
     """Return the construct that a word makes of the rest of its group, if readers differ on whether that counts."""
     if word == b"deleted":
         return ("deleted", b"")
-    if word in _INCLUDED or (starred and word in _APART):
-        return None
-    if starred:
-        return ("starred", word)
-    return ("known", b"") if word in _KNOWN else None
+    if word in _LEFT_OUT:
+        return None if starred else ("known", b"")
+    return ("starred", word) if starred and word not in _INCLUDED else None
 
 
 class _Reader:
@@ -268,5 +265,5 @@ class _Reader:
         group = _group_construct(word, starred=self._is_starred)
         if group is not None:
             self._counts = self._counts and bool(self._choice.get(group, 0)) == (group[0] != "deleted")
-        elif self._is_starred and word not in _INCLUDED:
+        elif self._is_starred and word in _LEFT_OUT:
             self._counts = False

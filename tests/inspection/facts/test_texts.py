@@ -84,6 +84,8 @@ def test_instruction_of_rich_text_is_read_as_readers_read_it() -> Iterable[Row]:
         (r"{\*\b DD}{\*\foo x}EAUTO cmd", "dde"),
         (r"{\*\c D}{\*\foo x}{\*\d D}{\*\e E} cmd", "dde"),
         (r"DD{\comment bar}EAUTO cmd", "dde"),
+        (r"D{\*\bkmkstart a}D{\listtext b}E{\nonesttables c}AUTO cmd", "dde"),
+        (r"D{\xe D}DE cmd", "dde"),
         (r"DD{\b\*\foo bar}EAUTO cmd", "dde"),
         (r"DD\bin3 xyzEAUTO cmd", "dde"),
         (r"DD\bin3 }}}EAUTO cmd", "dde"),
