@@ -30,10 +30,12 @@ _OFFERED: Final = re.compile(
     r"createObjectURL|msSaveOrOpenBlob|msSaveBlob|\.download\b"
     r"|setAttribute\(\s{0,10}[\"']download|\[[\"']download[\"']\]"
 )
-# Schemes of the network, those that start a program of Windows with what follows, or the name of a server.
+# Schemes of the network, those that start a program with what follows, any other with a server, or its name alone.
 _REMOTE: Final = (
-    r"\s{0,20}(?:(?:https?|wss?|s?ftps?|smb|cifs|nfs|(?:web)?davs?|gopher|ldaps?|telnet|ssh|rtsps?|rtmp|mms|its|mk|mhtml|hcp|shell"
-    r"|search|search-ms|ms-(?!appx|appdata)[a-z-]{1,40}):|[\\/]{2}|file:[\\/]{2}(?:[\\/]{2}|[^\\/\s]))"
+    r"\s{0,20}(?:(?:https?|ftps?|sftp|smb|its|mk|mhtml|jar|jnlp|feed|view-source|hcp|shell|onenote|search|search-ms"
+    r"|ms-(?!appx|appdata)[a-z-]{1,40}):|[\\/]{2}|file:[\\/]{2}(?:[\\/]{2}|[^\\/\s])"
+    r"|(?!(?:file|filesystem|chrome|resource|res|app|asset|content|kindle|epub|ms-appx|ms-appdata|[a-z-]{1,20}extension):)"
+    r"[a-z][a-z0-9+.-]{1,40}://)"
 )
 _QUOTE: Final = r"(?:[\"']|&quot;|&apos;)"
 _GAP: Final = r"(?:\s|/\*[^*]{0,200}+(?:\*(?!/)[^*]{0,200}+){0,9}\*/){0,20}+"  # space and comments of a style
@@ -43,7 +45,7 @@ _LOADING_STYLE: Final = re.compile(
     re.IGNORECASE,
 )
 # Lists of pictures for screens of several kinds, and an address in one.
-_PICTURES_OF_STYLE: Final = re.compile(r"\bimage-set\(([^{};<>]*+)", re.IGNORECASE)
+_PICTURES_OF_STYLE: Final = re.compile(r"\b(?:image-set|cross-fade)\(([^{};<>]*+)", re.IGNORECASE)
 _PICTURE_OF_STYLE: Final = re.compile(rf"(?:\A|[\s,(/]){_QUOTE}{_REMOTE}", re.IGNORECASE)
 _PICTURES: Final = re.compile(r"[\s\"'/](?:image)?srcset\s{0,20}=\s{0,20}[\"']?([^<>\"']*+)", re.IGNORECASE)
 _PICTURE: Final = re.compile(rf"(?:\A|[,\s=]){_REMOTE}", re.IGNORECASE)

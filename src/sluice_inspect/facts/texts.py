@@ -59,6 +59,7 @@ _MACRO_CALL: Final = re.compile(
     r"(?<![\w.])(?:EXEC|CALL|REGISTER|RUN|HALT|RETURN|GOTO|FOPEN|FWRITE(?:LN)?|ALERT|SET\.(?:NAME|VALUE)|FORMULA)\s?\(",
     re.IGNORECASE,
 )
+_MACRO_NAME: Final = re.compile(r"(?:F|G.?)\Z|N[Aa][Uu][Tt][Oo]_")  # a function, a key, or what runs by itself
 _RECORD_LENGTH: Final = 64 * 1024
 _MAIL_BYTES: Final = 8 * 1024**2
 _BOUNDARIES_MAX: Final = 100
@@ -275,7 +276,7 @@ def _read_record(kind: str, text: str, sheet: FactSheet) -> None:
         if "E" in fields:
             sheet.flags.add("macro.sheet")
         return
-    elif kind == "NN" and any(field[:1] in {"F", "G"} or field.lower().startswith("nauto_") for field in fields):
+    elif kind == "NN" and {"N", "E"} <= {field[:1] for field in fields} and any(map(_MACRO_NAME.match, fields)):
         sheet.flags.add("macro.sheet")
     for field in fields:
         if field[:1] in {"E", "M"}:

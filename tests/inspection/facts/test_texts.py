@@ -514,6 +514,8 @@ LOADING = (
     "<iframe src='search-ms:query=x&amp;crumb=location:\\\\server\\a'></iframe>",
     "<iframe src=ms-msdt:/id></iframe>",
     "<embed src='ms-officecmd:x'>",
+    "<iframe src=jnlp:x></iframe>",
+    "<iframe src='steam://run'></iframe>",
     "<object data='mk:@MSITStore:\\\\server\\a.chm::/a.htm'></object>",
     "<img src='wss://a.example/'>",
     "<meta http-equiv='refresh' content='0;https://a.example/'>",
@@ -589,6 +591,7 @@ def test_page_that_loads_something_has_an_external_link() -> Iterable[Row]:
     for inner in (
         *(f"<style>{style}</style>" for style in PLAIN_STYLES),
         "<img srcset='a.png 1x, b.png 2x' alt='//a'><img src=cid:a><img src='data:image/png;base64,AA=='>",
+        "<img src=C:\\a.png><img src=chrome-extension://a/a.png><img src=file:///C:/a.png><img src='a: //b'>",
         "<meta http-equiv=refresh content=30><a href='https://a.example/'>a</a>",
         "<meta http-equiv=refresh content='0; url=b.html'><p title='url=http://a.example'>a</p>",
         "<meta name=description content='A refresh'><meta name=a content='a; http://a.example/'>",
@@ -653,6 +656,7 @@ def test_symbolic_link_under_the_name_of_a_text_or_table_has_flags() -> None:
         (b"ID;Preis;Name\n1;2;O;E\nC1;3;Einheit (kg)\nO1;E\n", set()),
         (b"ID;Name\nE1;a(b)\nC1;E\n", set()),
         (b"name;ID\nO;E\n", set()),
+        (b"ID;Firma;Ort\nO;Eisen;+49 (0)30\nNN;Fritz;Gera\n", set()),
     ]  # fmt: skip
     with every_row() as row:
         for (data, found), name in product(rows, ("a.csv", "a.txt", "a.tsv", "a.log", "a.dat", "a.slk")):
