@@ -4,6 +4,7 @@ import base64
 import gzip
 import io
 import os
+import re
 import struct
 import tarfile
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sluice_inspect.formats import xlsx
 from sluice_inspect.formats.xls.format import make_beginning, make_record
 from sluice_inspect.registry import FORMATS
 
@@ -58,6 +60,21 @@ def _zip(member: Callable[[int], tuple[str, bytes]], method: int = zipfile.ZIP_S
         return out.getvalue()
 
     return Growing("zip", make)
+
+
+def _sheet(formula: Callable[[int], str], text: Callable[[int], str] = lambda _: "") -> Growing:
+    def make(count: int) -> bytes:
+        cell = f'<c t="str" r="A1"><f>{formula(count)}</f><v>{text(count)}</v></c>'
+        rows = f'<sheetData><row r="1">{cell}</row></sheetData>'
+        out = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(xlsx.FORMAT.sample())) as sample, zipfile.ZipFile(out, "w") as package:
+            for name in sample.namelist():
+                content = sample.read(name)
+                changed = re.sub(rb"<sheetData>.*</sheetData>", rows.encode(), content)
+                package.writestr(name, changed)
+        return out.getvalue()
+
+    return Growing("xlsx", make)
 
 
 def _same_names(count: int) -> bytes:
@@ -338,6 +355,8 @@ GROWING: Final[Mapping[str, Growing]] = {
     "macro, open brackets": Growing("doc", lambda count: _macro(b"Sub [" * count)),
     "rtf, codes of characters": repeated("rtf", b"68 ", _RTF + rb"{\field{\*\fldinst QUOTE ", b"}}}"),
     "compound file, streams": Growing("doc", _ole_fat_loop),
+    "sheet, joined values": _sheet(lambda count: "CHAR(65)&amp;" * count),
+    "sheet, a text of many pieces": _sheet(lambda _: "A", lambda count: "a&amp;" * count),
     "workbook, obfuscated records": repeated("xls", make_record(0x42), _OBFUSCATED_WORKBOOK, make_record(0x0A)),
     "compound file, damage": repeated("xls", b"\0\0\0\0", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)),
     "png, texts": _png(b"tEXt"),

@@ -56,6 +56,7 @@ OBJECT_BYTES: Final = 16 * 1024**2
 _OBJECTS_MOST: Final = 100
 _PROPERTIES: Final = "extended-properties"
 _BEGINNING_BYTES: Final = 1024
+_TEXT_KEPT: Final = 100
 
 
 def measure_package(subject: Subject, sheet: FactSheet) -> None:
@@ -203,7 +204,7 @@ def _open_objects(package: Package, sheet: FactSheet) -> None:
 
 
 class _Counter(XmlTarget):
-    """Counts the elements of a name and keeps their text."""
+    """Counts the elements of a name and keeps the beginning of their text."""
 
     def __init__(self, tag: str) -> None:
         self.count = 0
@@ -220,7 +221,7 @@ class _Counter(XmlTarget):
 
     def data(self, text: str) -> None:
         if self._is_open:
-            self.text += text
+            self.text = (self.text + text)[:_TEXT_KEPT]
 
 
 class _Formulas(XmlTarget):

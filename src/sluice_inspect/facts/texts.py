@@ -197,28 +197,7 @@ def _size_of(attributes: Mapping[str, str]) -> tuple[int, int] | None:
     return (known[0], known[1]) if len(known) == 2 and all(known) else None
 
 
-def measure_table(subject: Subject, sheet: FactSheet) -> None:
-    """Add the flags of cells that a spreadsheet takes for formulas which call something."""
-    if begins_as_sylk(subject.source.head):
-        measure_sylk(subject, sheet)
-    decoder = codecs.getincrementaldecoder(encoding_of(subject.source))("replace")
-    deadline, carry, formula, dde = Deadline(subject.limits.soft_seconds), "", None, None
-    for at in range(0, subject.source.size, _CHUNK):
-        window = carry + decoder.decode(subject.source.read_at(at, _CHUNK))
-        if formula is None or dde is None:
-            stated = _SEPARATOR.match(window)
-            formula, dde = _patterns_of(stated[1] if stated else "")
-        if formula.search(window):
-            sheet.flags.add("formula.csv")
-        if dde.search(window):
-            sheet.flags |= {"formula.csv", "dde"}
-        if deadline.has_passed:
-            sheet.complete = False
-            return
-        carry = window[-_LONGEST_CELL:]
-
-
-def _patterns_of(separator: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _expressions_of(separator: str) -> tuple[str, str]:
     """Return what finds formulas and DDE at the beginning of cells. `separator` is stated by the table, or empty."""
     # With a quote, a tab or spaces before it, in wide letters too.
     stated, ends = re.escape(separator), r",;|\t\r\n"
@@ -236,7 +215,36 @@ def _patterns_of(separator: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
             rf"{lead}[=+\-@\uff1d\uff0b\uff0d\uff20]{within}{{0,{min(length, 200)}}}\w[\"']?\|"
             r"(?:[^;|\t\r\n]{0,200}?|\s{0,3}'[^'\r\n]{0,250}')![\w$\"']"
         )
-    return re.compile("|".join(formulas)), re.compile("|".join(links))
+    return "|".join(formulas), "|".join(links)
+
+
+_STATED: Final = "\x1f"
+"""Stands for the separator that a table states."""
+_FORMULA, _DDE = map(re.compile, _expressions_of(""))
+_STATED_FORMULA, _STATED_DDE = map(re.compile, _expressions_of(_STATED))
+
+
+def measure_table(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of cells that a spreadsheet takes for formulas which call something."""
+    if begins_as_sylk(subject.source.head):
+        measure_sylk(subject, sheet)
+    decoder = codecs.getincrementaldecoder(encoding_of(subject.source))("replace")
+    deadline, carry = Deadline(subject.limits.soft_seconds), ""
+    stated: str | None = None  # the separator of the table, empty if it states none
+    for at in range(0, subject.source.size, _CHUNK):
+        window = carry + decoder.decode(subject.source.read_at(at, _CHUNK))
+        if stated is None:
+            found = _SEPARATOR.match(window)
+            stated = found[1] if found else ""
+        cells = window.replace(stated, _STATED) if stated else window
+        if (_STATED_FORMULA if stated else _FORMULA).search(cells):
+            sheet.flags.add("formula.csv")
+        if (_STATED_DDE if stated else _DDE).search(cells):
+            sheet.flags |= {"formula.csv", "dde"}
+        if deadline.has_passed:
+            sheet.complete = False
+            return
+        carry = window[-_LONGEST_CELL:]
 
 
 def begins_as_sylk(head: bytes) -> bool:

@@ -18,6 +18,7 @@ _UNCOLOURED: Final = frozenset({"", "auto", "ffffff"})
 _AREAS: Final = frozenset({"w:tcPr", "w:pPr"})  # cells and paragraphs show their colour even where they are empty
 _NO_PATTERN: Final = frozenset({"", "clear", "nil"})
 _OTHER_PARTS: Final = ("footnotes", "endnotes", "comments")
+_INSTRUCTION_KEPT: Final = 100  # characters of a field, of which the first word counts
 # Fields that show nothing, or only the text between their marks. Word computes a number, name or date for all others.
 _SILENT_FIELDS: Final = frozenset({"", "ASK", "FORMTEXT", "HYPERLINK", "PRIVATE", "RD", "SET", "TA", "TC", "XE"})
 
@@ -53,7 +54,7 @@ class _BodyInk(DrawingInk):
     def data(self, text: str) -> None:
         super().data(text)
         if self.stack[-1:] == ["w:instrText"]:
-            self._instruction += text
+            self._instruction = (self._instruction + text).lstrip()[:_INSTRUCTION_KEPT]
 
     def on_start(self, name: str, attributes: Mapping[str, str]) -> None:
         parent = self.stack[-2] if len(self.stack) > 1 else ""

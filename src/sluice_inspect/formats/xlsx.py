@@ -183,7 +183,7 @@ class _SheetCells(XmlTarget):
         self._texts = self._cells = 0
         self._attributes: Mapping[str, str] = {}
         self._open: str | None = None
-        self._pieces: dict[str, str] = {}
+        self._pieces: dict[str, list[str]] = {}
 
     @property
     def has_content(self) -> bool:
@@ -220,12 +220,12 @@ class _SheetCells(XmlTarget):
 
     def data(self, text: str) -> None:
         if self._open:
-            self._pieces[self._open] = self._pieces.get(self._open, "") + text[:_TEXT_KEPT]
+            self._pieces.setdefault(self._open, []).append(text[:_TEXT_KEPT])
 
     def _close_cell(self) -> None:
         cell_type = self._attributes.get("t", "n")
-        value, inline = self._pieces.get("s:v", ""), self._pieces.get("s:t", "")
-        formula = self._pieces.get("s:f", "").strip().removeprefix("=")
+        value, inline, formula = ("".join(self._pieces.get(name, ())) for name in ("s:v", "s:t", "s:f"))
+        formula = formula.strip().removeprefix("=")
         text: int | str = ""
         if cell_type == "s":
             text = _number(value) if value else ""

@@ -144,7 +144,7 @@ class _SheetsInk(ContentInk):
         self._sheet_hidden = self._row_hidden = self._cell_hidden = False
         self._hidden_columns: list[range] = []
         self._column = self._repeated = self._groups = self._beside = self._texts = 0
-        self._text: str | None = None  # of the open cell
+        self._text: list[str] | None = None  # of the open cell
         # Whether the open cell has a formula, but neither a value nor the paragraph of an empty text.
         self._awaits_result = False
 
@@ -190,7 +190,7 @@ class _SheetsInk(ContentInk):
         if self._beside or self._text is None:
             super().on_text(text, white=white)
         elif not white:
-            self._text += text[:_TEXT_KEPT]
+            self._text.append(text[:_TEXT_KEPT])
 
     def on_object(self, name: str) -> None:
         if name not in _STYLED_ONLY:
@@ -210,12 +210,12 @@ class _SheetsInk(ContentInk):
         self._column += self._repeated
         value_type = attributes.get(OFFICE + "value-type") or attributes.get(TABLE + "value-type")
         self._awaits_result = value_type is None and TABLE + "formula" in attributes
-        self._text = attributes.get(OFFICE + "string-value", "").strip(INVISIBLE)[:_TEXT_KEPT]
+        self._text = [attributes.get(OFFICE + "string-value", "").strip(INVISIBLE)[:_TEXT_KEPT]]
         if value_type not in {None, "string"} and not self._cell_hidden:
             self.mark_ink()
 
     def _close_cell(self) -> None:
-        text, self._text = self._text or "", None
+        text, self._text = "".join(self._text or ()), None
         if self._cell_hidden:
             return
         if self._awaits_result and not text:
