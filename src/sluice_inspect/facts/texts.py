@@ -17,6 +17,7 @@ from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.text.plaintext import encoding_of
+from sluice_inspect.text.xml_declarations import DeclarationReader
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
 
 _CHUNK: Final = 1024**2
@@ -70,7 +71,12 @@ def measure_markup(subject: Subject, sheet: FactSheet) -> None:
     is_drawing = subject.format_name == "svg"
     finder = _Finder(sheet, Deadline(subject.limits.soft_seconds), is_drawing=is_drawing)
     if is_drawing or not _is_harmless(subject):
-        parse_xml(subject.source.open(), subject.limits, target=finder)
+        declarations = DeclarationReader("the document")
+        try:
+            parse_xml(subject.source.open(), subject.limits, target=finder, declarations=declarations)
+        finally:
+            if finder.office is not None and declarations.has_doctype:
+                sheet.complete = False  # there may be entities, which are not followed
     if finder.size is not None:
         width, height = finder.size
         sheet.facts |= {"width": width, "height": height, "pixels": width * height}
@@ -95,8 +101,7 @@ class _Finder(XmlTarget):
         self._deadline = deadline
         self._count = 0
         self._application = ""
-        self._has_doctype = False
-        self._office: OfficeReader | None = None
+        self.office: OfficeReader | None = None
         self.size: tuple[int, int] | None = None
         self._is_drawing = is_drawing
         self._has_root = False
@@ -109,10 +114,9 @@ class _Finder(XmlTarget):
             if self._is_drawing:
                 self.size = _size_of(attributes)
             else:
-                self._office = reader_of(tag, self._application, self._sheet)
-                self._sheet.complete &= self._office is None or not self._has_doctype  # entities are not followed
-        if self._office is not None:
-            self._office.start(tag, attributes)
+                self.office = reader_of(tag, self._application, self._sheet)
+        if self.office is not None:
+            self.office.start(tag, attributes)
             self._count += 1
             if self._count % _ELEMENTS_AT_ONCE == 0 and self._deadline.has_passed:
                 self._sheet.complete = False
@@ -130,22 +134,18 @@ class _Finder(XmlTarget):
                 self._style = []
 
     def data(self, text: str) -> None:
-        if self._office is not None:
-            self._office.data(text)
+        if self.office is not None:
+            self.office.data(text)
         if self._style is not None:
             self._style.append(text)
 
     def end(self, tag: str) -> None:
-        if self._office is not None:
-            self._office.end(tag)
+        if self.office is not None:
+            self.office.end(tag)
         if self._style is not None:
             if loads_by_style("".join(self._style)):
                 self.flags.add("link.external")
             self._style = None
-
-    def doctype(self, _name: str, _public_id: str | None, _system_url: str | None) -> None:
-        """Note that there may be entities."""
-        self._has_doctype = True
 
     def pi(self, target: str, data: str | None) -> None:
         """Look at a processing instruction: browsers load a style sheet, InfoPath a form; Windows starts a program."""
@@ -156,8 +156,8 @@ class _Finder(XmlTarget):
             self._application = data or target
 
     def close(self) -> None:
-        if self._office is not None:
-            self._office.close()
+        if self.office is not None:
+            self.office.close()
 
 
 def _loads(name: str, attributes: Mapping[str, str]) -> bool:

@@ -429,6 +429,13 @@ def test_script_or_external_link_of_a_drawing() -> Iterable[Row]:
     yield "style sheet", STYLE_SHEET + svg(""), "link.external"
 
 
+def test_document_that_declares_an_entity_has_its_flags() -> None:
+    drawing = b'<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg"><script>x</script></svg>'
+    for name in ("a.svg", "a.xml"):
+        report = inspect_file(io.BytesIO(drawing), filename=name)
+        assert ("script.svg" in report.flags, report.facts["flags_complete"]) == (True, True), name
+
+
 @flags("a.xml")
 def test_included_document_or_style_sheet_elsewhere() -> Iterable[Row]:
     for year in ("2001", "2003"):
