@@ -33,6 +33,7 @@ pytestmark = pytest.mark.engine
 
 NAME = "quillfeather"
 FULL_NAME = "Wilhelmina Quillfeather"
+SEARCHED = "thimblewort"
 LETTER = b"Dear sirs, this is a letter of Wilhelmina Quillfeather.\n"
 
 
@@ -95,6 +96,13 @@ def leave_traces(client: ApiClient) -> tuple[str, list[str]]:
     uploader = page(client.get("/files", filename=NAME))[0][0]["uploaded_by"]
     wanted = {"uploaded_by": uploader, "status": "quarantined"}
     data(client.post("/files/bulk-delete", {"filter": wanted, "max_files": 1}), 201)
+    data(client.request("PUT", f"/contexts/{client.create_context()}/hold", json={"reason": f"Of {FULL_NAME}"}))
+    doubtful = client.create_context(policies={"filename_pattern": {"mode": "quarantine", "pattern": "good.*"}})
+    of_another = data(client.upload("other.txt", LETTER[:9], context=doubtful), 201)["file_id"]
+    data(client.request("PUT", f"/files/{of_another}/hold", json={"reason": f"Of {FULL_NAME}"}))
+    assert person.get(f"/quarantine/{of_another}/download").status_code == 200
+    wanted = {"filename": SEARCHED, "metadata": {"claim": SEARCHED}}
+    data(person.post("/files/export", {"format": "csv", "filter": wanted}), 201)
     return uploader, stored
 
 
@@ -115,21 +123,24 @@ def test_after_an_erasure_nothing_names_the_person(deployments: Deployments, set
         kept = client.store("of another.txt", context=context)
         uploader, stored = leave_traces(client)
         assert rows_that_name(client, NAME)
+        assert rows_that_name(client, SEARCHED)
+        asking = client.with_credential(client.token(sub=f"user-{NAME}", name=FULL_NAME, scope="admin"))
         before = {key for key in client.object_keys() if any(file_id in key for file_id in stored)}
         assert len(before) == len(stored)
-        erasure = erase(client, uploaded_by=uploader)
+        erasure = erase(asking, uploaded_by=uploader)
         if setup == "sqlite-local":  # nor do the database's file and its log while the service runs
             assert list(files_that_name(deployment.data_dir, NAME)) == []
         assert until(lambda: rows_that_name(client, NAME) == [], 30), rows_that_name(client, NAME)
+        assert rows_that_name(client, SEARCHED) == []
         assert not before & client.object_keys()
-        assert page(client.get("/files"))[1]["total"] == 1
+        assert page(client.get("/files"))[1]["total"] == 2
         assert data(client.get(f"/files/{kept}/metadata"))["original_filename"] == "of another.txt"
         found = stated(client, erasure)
         assert found["kind"] == "erasure"
         assert {file["file_id"] for file in found["files"]} >= set(stored)
         assert {file["outcome"] for file in found["files"]} == {"erased"}
         assert found["files_erased"] == len(found["files"]) == erasure["files_erased"] == len(stored) + 1
-        assert {"reports", "events", "audit_entries", "resumable_uploads", "jobs"} <= set(found["blanked"])
+        assert {"reports", "events", "audit_entries", "resumable_uploads", "jobs", "holds"} <= set(found["blanked"])
         salt, digest = found["subject"]["salt"], found["subject"]["hmac_sha256"]
         assert ErasureSubject(uploaded_by=uploader).digest(bytes.fromhex(salt)) == digest
         # what the lists count is still what they hold

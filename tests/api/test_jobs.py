@@ -1,12 +1,14 @@
 """Jobs: many files deleted, restored or exported by one request, with progress, a limit, and an end by request."""
 
 import csv
+import io
 import json
 from typing import Any
 
 import httpx
 import pytest
 
+from sluice.kit.spreadsheet import csv_line
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
 from tests.rows import each_row
 from tests.scanning.waiting import until
@@ -122,6 +124,22 @@ def test_files_are_restored_by_their_ids_and_each_that_is_not_is_named_with_the_
     assert tenant.used_bytes(context) == 2 * 480_000
 
 
+FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d")
+CELLS = (
+    "a;=2+3;b.txt",
+    "a;;@x",
+    'a;"=2+3"',
+    "a; \u3000=2",
+    "a\t+1",
+    "a\n-1",
+    "a\r=1",
+    "x,;\uff1d1",
+    ";",
+    "=1;=2",
+    '"=1',
+)
+
+
 def test_an_export_writes_a_line_of_json_for_each_file_or_csv_without_formulas(tenant: ApiClient) -> None:
     context = tenant.create_context()
     stored = _stored(tenant, context, 3)
@@ -140,6 +158,11 @@ def test_an_export_writes_a_line_of_json_for_each_file_or_csv_without_formulas(t
     rows = list(csv.DictReader(_exported(tenant, filter={"context": context}, format="csv").text.splitlines()))
     assert [row["original_filename"] for row in rows] == ["'=1+2.txt", "'\u200b\uff1d1+2.txt"]
     assert json.loads(rows[0]["metadata"]) == {"claim": '=cmd|"x"'}
+    for line in csv_line(["a", *CELLS, json.dumps({"n": ";=cmd|'/c calc'!A0"})]), *map(csv_line, zip(CELLS)):
+        for separator in ",;\t":
+            cells = [cell for row in csv.reader(io.StringIO(line, newline=""), delimiter=separator) for cell in row]
+            assert [cell for cell in cells if cell.strip(' "\u3000').startswith(FORMULA_SIGNS)] == []
+    assert csv_line(["a;b;-c", "e-mail; x=1"]) == "a;b;'-c,e-mail; x=1\r\n"
     empty = _exported(tenant, filter={"context": "none_such"}, format="csv")
     assert empty.text.splitlines()[0].startswith("file_id,status,")
     assert _exported(tenant, filter={"context": "none_such"}).content == b""

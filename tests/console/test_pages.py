@@ -4,11 +4,13 @@ import csv
 import html.parser
 import io
 import re
+from pathlib import Path
 from typing import Any, Final, get_args
 
 import pytest
 
 from sluice.access import Scope
+from sluice.console import templating
 from sluice.console.app import PAGES
 from sluice.console.pages.contexts import POLICY_GROUPS
 from sluice.contexts.policies import ActiveContentKind, Policies, Policy
@@ -219,6 +221,17 @@ def test_name_of_a_stranger_is_shown_as_text_and_exported_as_no_formula(client: 
         assert "<img" not in page
         for text in ("&lt;img src=x onerror=alert(1)&gt;", "<bdi>", "U+202E"):
             assert text in page
+        assert "\u202e" not in page  # nor in titles and labels
+    assert "<title>&lt;img src=x onerror=alert(1)&gt;U+202Egpj.txt" in page
+
+
+def test_every_value_in_a_label_or_title_passes_a_filter() -> None:
+    folder = Path(templating.__file__).parent / "templates"
+    labels = re.compile(r'\b(?:aria-label|title|alt|placeholder)="((?:[^"{]|\{\{.*?\}\}|\{%.*?%\})*)"')
+    found = [label for path in folder.rglob("*.html") for label in labels.findall(path.read_text())]
+    values = [value for label in found for value in re.findall(r"\{\{ (.*?) \}\}", label)]
+    assert len(values) > 10
+    assert [value for value in values if not re.search(r"\|(plain|words|day|count)$", value)] == []
 
 
 def rows_of(text: str) -> list[dict[str, str]]:

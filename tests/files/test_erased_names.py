@@ -1,6 +1,18 @@
 """Whose names an erasure blanks: pure rules on texts, metadata, events and facts."""
 
-from sluice.erasures.subject import ErasureSubject, blank_event, blank_facts, mentions, without_terms
+from typing import Any
+
+from sluice.erasures.subject import (
+    BLANK_EVENT,
+    EVENT_ACTORS,
+    ErasureSubject,
+    blank_event,
+    blank_facts,
+    blank_params,
+    mentions,
+    without_terms,
+)
+from sluice.events.catalogue import TYPES
 from tests.rows import each_row
 
 
@@ -48,7 +60,58 @@ def test_texts_that_name_the_person_are_blanked_at_any_depth_and_an_event_keeps_
     assert without_terms(params, ["sluice|anna"]) == blank
     kept: dict[str, object] = {"object": "file", "file_id": "f"}
     nobody = kept | {"original_filename": "erased", "end_user": None, "metadata": {}}
-    assert blank_event(kept | {"original_filename": "a.txt", "end_user": "u", "metadata": {"a": 1}}) == nobody
+    sent = kept | {"original_filename": "a.txt", "end_user": "u", "metadata": {"a": 1}}
+    assert blank_event(sent, ErasureSubject(end_user="u"), is_theirs=True) == nobody
+
+
+def test_who_else_an_event_names_is_blanked_if_it_is_the_person() -> None:
+    told = {"file_id": "f", "original_filename": "a.txt", "downloaded_by": "sluice|anna"}
+    anna, bert = ErasureSubject(uploaded_by="sluice|anna"), ErasureSubject(uploaded_by="sluice|bert")
+    assert blank_event(told, anna, is_theirs=False) == told | {"downloaded_by": "erased"}
+    assert blank_event(told, bert, is_theirs=False) == told
+    assert blank_event(told, bert, is_theirs=True) == told | {"original_filename": "erased"}
+
+
+_NAMES_NOBODY = {
+    *("object", "file_id", "report_id", "context_key", "size_bytes", "content_type", "checksum", "outcome", "reason"),
+    *("retryable", "download_count", "changed", "rules_version", "used_bytes", "quota_bytes", "percent", "month"),
+    *("uploads", "limit", "config_id", "failing_since", "upload_id", "received_bytes", "token_id", "max_files"),
+    *("erasure_id", "files_erased", "files_held", "endpoint_id", "url"),
+    *("api_key_id", "name", "key_prefix", "scopes", "expires_at"),  # a key has a name of its own
+}
+
+
+def test_every_field_of_an_event_names_nobody_or_is_blanked() -> None:
+    fields = {name for event in TYPES.values() for name in event.model_fields}
+    assert fields == {*BLANK_EVENT, *EVENT_ACTORS} | _NAMES_NOBODY
+
+
+@each_row(
+    "wanted, is_actor, left",
+    [
+        ({"filename": "passport", "metadata": {"a": "b"}}, True, {"filename": "erased", "metadata": {"a": "erased"}}),
+        ({"filename": "passport", "status": "stored"}, False, {"filename": "passport", "status": "stored"}),
+        (
+            {"filename": "passport", "uploaded_by": "sluice|anna", "context_key": "claims"},
+            False,
+            {"filename": "erased", "uploaded_by": "erased", "context_key": "claims"},
+        ),
+        ({"uploaded_by": "sluice|bert", "min_size": 7}, True, {"uploaded_by": "sluice|bert", "min_size": 7}),
+    ],
+)
+def test_what_a_job_searched_for_is_blanked_if_the_person_asked_or_was_searched_for(
+    wanted: dict[str, Any], left: dict[str, Any], *, is_actor: bool
+) -> None:
+    anna = ErasureSubject(uploaded_by="sluice|anna")
+    params = {"filter": wanted, "format": "csv", "max_files": 1}
+    assert blank_params(params, anna.terms(), anna, is_actor=is_actor) == params | {"filter": left}
+
+
+def test_jobs_of_files_with_the_metadata_of_the_person_and_words_of_the_service() -> None:
+    subject = ErasureSubject(metadata=(("claimant", "csv"),))
+    params = {"filter": {"metadata": {"claimant": "csv", "claim": "7"}, "filename": "a"}, "format": "csv"}
+    blank = {"metadata": {"claimant": "erased", "claim": "erased"}, "filename": "erased"}
+    assert blank_params(params, subject.terms(), subject, is_actor=False) == {"filter": blank, "format": "csv"}
 
 
 def test_facts_keep_measured_numbers_and_lose_texts() -> None:

@@ -38,6 +38,7 @@ def make_environment() -> Environment:
         "day": show_day,
         "value": show_value,
         "name": show_filename,
+        "plain": show_plain,
     }
     environment.globals |= {"asset": asset_path, "query": query}
     return environment
@@ -120,6 +121,12 @@ def show_filename(text: str) -> Markup:
         for letter in text
     )
     return Markup("<bdi>{}</bdi>").format(shown)
+
+
+def show_plain(text: str) -> Markup:
+    """Return a text for titles and attributes, which hold no elements: each invisible sign is named in its place."""
+    shown = "".join(f"U+{ord(letter):04X}" if _is_hidden(letter) else letter for letter in escape(text))
+    return Markup(shown)  # noqa: S704  (escaped above)
 
 
 def _is_hidden(letter: str) -> bool:

@@ -1,9 +1,10 @@
 """All queries of erasures: a tenant's rows in portions, what is blanked of them, and the list of what was erased."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
-from sqlalchemy import Column, Table, bindparam, case, delete, func, insert, or_, select, update
+from sqlalchemy import Column, Table, bindparam, case, delete, insert, or_, select, update
 
 from sluice.db.schema import (
     audit_events,
@@ -28,6 +29,11 @@ _KEYS: Final = {
     table.name: next(iter(table.primary_key))
     for table in (files, decisions, events, audit_events, upload_tokens, resumable_uploads, jobs)
 }
+
+HoldKind = Literal["file", "context"]
+_HELD: Final[Mapping[HoldKind, tuple[Table, Column[Any]]]] = MappingProxyType(
+    {"file": (files, files.c.file_id), "context": (contexts, contexts.c.context_id)}
+)
 
 
 async def load_files(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
@@ -90,14 +96,11 @@ async def _load(
     return (await connection.execute(query)).all()
 
 
-async def find_end_users(connection: Connection, tenant_id: str, token_ids: Collection[str]) -> Mapping[str, str]:
-    """Return the end users of those of the upload tokens that name one."""
-    query = select(upload_tokens.c.token_id, upload_tokens.c.end_user).where(
-        upload_tokens.c.tenant_id == tenant_id,
-        upload_tokens.c.token_id.in_(token_ids),
-        upload_tokens.c.end_user.is_not(None),
-    )
-    return {row.token_id: row.end_user for row in (await connection.execute(query)).all()}
+async def find_tokens(connection: Connection, tenant_id: str, token_ids: Collection[str]) -> Sequence[AnyRow]:
+    """Return those of the upload tokens that there are, with whom they name."""
+    columns = (upload_tokens.c.token_id, upload_tokens.c.end_user, upload_tokens.c.metadata)
+    theirs = (upload_tokens.c.tenant_id == tenant_id, upload_tokens.c.token_id.in_(token_ids))
+    return (await connection.execute(select(*columns).where(*theirs))).all()
 
 
 async def blank_reviewers(connection: Connection, tenant_id: str, name: str, file_ids: Collection[str]) -> None:
@@ -111,6 +114,23 @@ async def blank_context_holds(connection: Connection, tenant_id: str, name: str)
     """Blank the person as who held contexts."""
     theirs = (contexts.c.tenant_id == tenant_id, contexts.c.held_by == name)
     await connection.execute(update(contexts).where(*theirs).values(held_by=ERASED))
+
+
+async def load_hold_reasons(
+    connection: Connection, tenant_id: str, kind: HoldKind, after: str, limit: int
+) -> Sequence[AnyRow]:
+    """Return files or contexts of the tenant with ids behind `after`, in their order: `id` and `hold_reason`."""
+    table, key = _HELD[kind]
+    columns = [key.label("id"), table.c.hold_reason]
+    query = select(*columns).where(table.c.tenant_id == tenant_id, key > after).order_by(key).limit(limit)
+    return (await connection.execute(query)).all()
+
+
+async def blank_hold_reasons(connection: Connection, tenant_id: str, kind: HoldKind, ids: Collection[str]) -> None:
+    """Blank why files or contexts are held."""
+    table, key = _HELD[kind]
+    theirs = (table.c.tenant_id == tenant_id, key.in_(ids), table.c.hold_reason.is_not(None))
+    await connection.execute(update(table).where(*theirs).values(hold_reason=ERASED))
 
 
 async def blank_decisions(connection: Connection, tenant_id: str, blanked: Sequence[Mapping[str, Any]]) -> None:
@@ -154,12 +174,19 @@ async def blank_audit(connection: Connection, tenant_id: str, blanked: Sequence[
     await connection.execute(update(audit_events).where(*is_one).values(values), rows)
 
 
+async def revoke_tokens(connection: Connection, tenant_id: str, token_ids: Collection[str]) -> None:
+    """Revoke upload tokens that are not revoked yet."""
+    theirs = (upload_tokens.c.tenant_id == tenant_id, upload_tokens.c.token_id.in_(token_ids))
+    await connection.execute(
+        update(upload_tokens).where(*theirs, upload_tokens.c.revoked_at.is_(None)).values(revoked_at=now())
+    )
+
+
 async def blank_tokens(connection: Connection, tenant_id: str, token_ids: Collection[str]) -> None:
-    """Revoke upload tokens and forget whom they name."""
+    """Forget whom upload tokens name."""
     theirs = (upload_tokens.c.tenant_id == tenant_id, upload_tokens.c.token_id.in_(token_ids))
     forgotten: dict[str, Any] = {"end_user": None, "metadata": {}, "redirect_ok": None, "redirect_error": None}
-    revoked_at = func.coalesce(upload_tokens.c.revoked_at, now())
-    await connection.execute(update(upload_tokens).where(*theirs).values(**forgotten, revoked_at=revoked_at))
+    await connection.execute(update(upload_tokens).where(*theirs).values(forgotten))
 
 
 async def blank_creators(connection: Connection, tenant_id: str, name: str) -> None:

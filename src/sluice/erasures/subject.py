@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
 from sluice.files.record import metadata_text
@@ -16,6 +17,14 @@ _TOKEN: Final = "utk_"  # noqa: S105  (the beginning of a token's id)
 _MACHINES: Final = ("key_", _TOKEN)
 _SHORTEST_TERM: Final = 3  # a shorter value of metadata names nobody
 _PLAIN_EXTENSION: Final = re.compile(r"[A-Za-z0-9]{1,10}")
+
+# The fields of events that name who sent a file and what it is called, with what stands in their place; and those that
+# name who else did something.
+BLANK_EVENT: Final[Mapping[str, Any]] = MappingProxyType(
+    {"original_filename": ERASED, "uploaded_by": ERASED, "end_user": None, "metadata": {}}
+)
+EVENT_ACTORS: Final = ("downloaded_by",)
+_WORDS_OF_JOBS: Final = ("format", "subject", "blanked")  # words of the service, which may be somebody's name
 
 SubjectKind = Literal["uploaded_by", "end_user", "metadata"]
 
@@ -80,13 +89,26 @@ class ErasureSubject:
             return False
         return all(metadata_text(metadata.get(name)) == value for name, value in self.metadata)
 
-    def concerns(self, data: Mapping[str, Any]) -> bool:
-        """Return whether an event with these data tells of the person."""
+    def owns_token(self, token_id: str, end_user: str | None, metadata: object) -> bool:
+        """Return whether an upload token is the person's."""
+        if self.uploaded_by is not None:
+            return token_id == self.uploaded_by
+        return (self.end_user is not None and end_user == self.end_user) or self.is_in(metadata)
+
+    def concerns(self, data: Mapping[str, Any], token_ids: Collection[str] = ()) -> bool:
+        """Return whether an event with these data tells of an upload of the person, or of one of its upload tokens."""
         if self.uploaded_by is not None and data.get("uploaded_by") == self.uploaded_by:
             return True
         if self.end_user is not None and data.get("end_user") == self.end_user:
             return True
+        if data.get("uploaded_by") in token_ids or data.get("token_id") in token_ids:
+            return True
         return self.is_in(data.get("metadata"))
+
+    def searched_for(self, wanted: Mapping[str, Any]) -> bool:
+        """Return whether the filter of a job asks for files of the person."""
+        is_uploader = self.uploaded_by is not None and wanted.get("uploaded_by") == self.uploaded_by
+        return is_uploader or self.is_in(wanted.get("metadata"))
 
 
 def mentions(text: str | None, terms: Collection[str]) -> bool:
@@ -116,10 +138,25 @@ def without_terms(value: Any, terms: Collection[str]) -> Any:
     return ERASED if isinstance(value, str) and mentions(value, terms) else value
 
 
-def blank_event(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data of an event without names."""
-    blank: dict[str, Any] = {"original_filename": ERASED, "uploaded_by": ERASED, "end_user": None, "metadata": {}}
+def blank_event(data: Mapping[str, Any], subject: ErasureSubject, *, is_theirs: bool) -> dict[str, Any]:
+    """Return the data of an event without names: those of an upload that is the person's, and what the person did."""
+    blank: dict[str, Any] = dict(BLANK_EVENT) if is_theirs else {}
+    if subject.uploaded_by is not None:
+        blank |= {name: ERASED for name in EVENT_ACTORS if data.get(name) == subject.uploaded_by}
     return {name: blank.get(name, value) for name, value in data.items()}
+
+
+def blank_params(
+    params: Mapping[str, Any], terms: Collection[str], subject: ErasureSubject, *, is_actor: bool
+) -> dict[str, Any]:
+    """Return what a job was asked for without names: `is_actor` says whether the person asked for it."""
+    kept = {name: params[name] for name in _WORDS_OF_JOBS if name in params}
+    blank: dict[str, Any] = without_terms(params, terms) | kept
+    wanted = params.get("filter")
+    if wanted is not None and (is_actor or subject.searched_for(wanted)):
+        searched: dict[str, Any] = {"filename": ERASED, "metadata": dict.fromkeys(wanted.get("metadata", ()), ERASED)}
+        blank["filter"] |= {name: value for name, value in searched.items() if name in wanted}
+    return blank
 
 
 def blank_facts(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,16 +10,17 @@ the last id that was looked at.
 import json
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from sluice.audit.repository import append, append_all
 from sluice.db.sql import AnyRow, Connection
 from sluice.erasures import repository
-from sluice.erasures.subject import ERASED, ErasureSubject, blank_event, blank_facts, mentions, without_terms
+from sluice.erasures.subject import ERASED, ErasureSubject, blank_event, blank_facts, blank_params, mentions
 from sluice.events import outbox
 from sluice.events.catalogue import ErasureCompleted
 from sluice.files import lifecycle
@@ -51,12 +52,15 @@ class Erasing:
             "files": self._files,
             "exports": self._exports,
             "decisions": _decisions,
-            "resumable": _resumable,
             "tokens": self._tokens,
+            "resumable": _resumable,
             "events": _events,
             "people": _people,
+            "holds": partial(_holds, "file"),
+            "context_holds": partial(_holds, "context"),
             "jobs": _jobs,
             "audit": _audit,
+            "token_names": _token_names,  # whose uploads are the person's was looked up in them until here
             "objects": _objects,
         }
 
@@ -130,15 +134,9 @@ class Erasing:
     async def _tokens(self, connection: Connection, erasure: "_Erasure", after: str) -> Step:
         subject, tenant_id = erasure.subject, erasure.tenant_id
         rows = await repository.load_tokens(connection, tenant_id, after, _LOOKED_AT)
-        theirs = [
-            row
-            for row in rows
-            if row.token_id == subject.uploaded_by
-            or (subject.end_user is not None and row.end_user == subject.end_user)
-            or subject.is_in(row.metadata)
-        ]
+        theirs = [row for row in rows if subject.owns_token(row.token_id, row.end_user, row.metadata)]
         if theirs:
-            await repository.blank_tokens(connection, tenant_id, [row.token_id for row in theirs])
+            await repository.revoke_tokens(connection, tenant_id, [row.token_id for row in theirs])
             by = erasure.job.by("upload_token.revoked")
             done = [(by, row.token_id) for row in theirs if row.revoked_at is None]
             await append_all(connection, done, self._clock())
@@ -186,6 +184,14 @@ class _Erasure:
             return
         self._names = list(dict.fromkeys([*self._names, *filter(None, names)]))[:_MOST_NAMES]
 
+    async def tokens_among(self, connection: Connection, actor_ids: Iterable[str | None]) -> frozenset[str]:
+        """Return which of the actors are upload tokens of the person, as far as their names are not blanked yet."""
+        token_ids = {actor_id for actor_id in actor_ids if actor_id is not None and actor_id.startswith("utk_")}
+        rows = await repository.find_tokens(connection, self.tenant_id, token_ids) if token_ids else ()
+        return frozenset(
+            row.token_id for row in rows if self.subject.owns_token(row.token_id, row.end_user, row.metadata)
+        )
+
     def count(self, what: str, number: int) -> None:
         """Count rows whose names were blanked."""
         if number:
@@ -197,11 +203,13 @@ async def _decisions(connection: Connection, erasure: _Erasure, after: str) -> S
     rows = await repository.load_decisions(connection, tenant_id, after, _LOOKED_AT)
     file_ids = [row.file_id for row in rows if row.file_id is not None]
     listed = await repository.find_listed(connection, tenant_id, erasure.job.job_id, file_ids)
+    token_ids = await erasure.tokens_among(connection, (row.actor_id for row in rows))
 
     def is_theirs(row: AnyRow) -> bool:
         if row.file_id in listed:
             return listed[row.file_id] == ERASED  # a hold protects the report of a file, too
-        is_sent = subject.sent(row.actor_id or row.actor.get("id"), row.actor.get("name"))
+        is_sent = row.actor_id in token_ids
+        is_sent = is_sent or subject.sent(row.actor_id or row.actor.get("id"), row.actor.get("name"))
         return is_sent and erasure.is_old("rep", row.report_id)
 
     theirs = [row.report_id for row in rows if is_theirs(row)]
@@ -225,12 +233,11 @@ async def _decisions(connection: Connection, erasure: _Erasure, after: str) -> S
 async def _resumable(connection: Connection, erasure: _Erasure, after: str) -> Step:
     subject, tenant_id = erasure.subject, erasure.tenant_id
     rows = await repository.load_resumable(connection, tenant_id, after, _LOOKED_AT)
-    actors = {row.actor_id for row in rows}
-    end_users = {} if subject.end_user is None else await repository.find_end_users(connection, tenant_id, actors)
+    token_ids = await erasure.tokens_among(connection, (row.actor_id for row in rows))
     theirs = [
         row
         for row in rows
-        if subject.sent(row.actor_id, end_users.get(row.actor_id)) or subject.is_in(_json(row.metadata))
+        if row.actor_id in token_ids or subject.sent(row.actor_id, None) or subject.is_in(_json(row.metadata))
     ]
     if any(row.state == "judging" for row in theirs):
         return Step(0, 0, after, pause=_PAUSE)  # it is stored, rejected or open again in a moment
@@ -246,15 +253,18 @@ async def _events(connection: Connection, erasure: _Erasure, after: str) -> Step
     rows = await repository.load_events(connection, tenant_id, after, _LOOKED_AT)
     file_ids = [row.data["file_id"] for row in rows if row.data.get("file_id")]
     listed = await repository.find_listed(connection, tenant_id, erasure.job.job_id, file_ids)
-    theirs = {
-        row.event_id: blank_event(row.data)
-        for row in rows
-        if row.data.get("file_id") in listed
-        or (erasure.is_old("evt", row.event_id) and erasure.subject.concerns(row.data))
-    }
-    if theirs:
-        await repository.blank_events(connection, tenant_id, theirs)
-        erasure.count("events", len(theirs))
+    senders = (row.data.get(name) for row in rows for name in ("uploaded_by", "token_id"))
+    token_ids = await erasure.tokens_among(connection, senders)
+    changed = {}
+    for row in rows:
+        is_old = erasure.is_old("evt", row.event_id)
+        is_theirs = row.data.get("file_id") in listed or (is_old and erasure.subject.concerns(row.data, token_ids))
+        data = blank_event(row.data, erasure.subject, is_theirs=is_theirs)
+        if data != row.data:
+            changed[row.event_id] = data
+    if changed:
+        await repository.blank_events(connection, tenant_id, changed)
+        erasure.count("events", len(changed))
     return Step(0, 0, _last(rows, "event_id"))
 
 
@@ -267,19 +277,35 @@ async def _people(connection: Connection, erasure: _Erasure, _after: str) -> Ste
     return Step(0, 0, None)
 
 
+async def _holds(kind: repository.HoldKind, connection: Connection, erasure: _Erasure, after: str) -> Step:
+    """Blank why files and contexts are held where that names the person, but for its own files that a hold keeps."""
+    tenant_id, terms = erasure.tenant_id, erasure.terms
+    rows = await repository.load_hold_reasons(connection, tenant_id, kind, after, _LOOKED_AT)
+    naming = [row.id for row in rows if mentions(row.hold_reason, terms)]
+    if naming:
+        listed = await repository.find_listed(connection, tenant_id, erasure.job.job_id, naming)
+        blanked = [held_id for held_id in naming if held_id not in listed]
+        await repository.blank_hold_reasons(connection, tenant_id, kind, blanked)
+        erasure.count("holds", len(blanked))
+    return Step(0, 0, _last(rows, "id"))
+
+
 async def _jobs(connection: Connection, erasure: _Erasure, after: str) -> Step:
-    """Blank the names in jobs that have ended; wait for others, but not for erasures, which do so themselves."""
-    terms, person = erasure.terms, None if erasure.subject.is_machine else erasure.subject.uploaded_by
+    """Blank the names in jobs that have ended, and wait for others.
+
+    Erasures, this one too, blank what they were asked for at their end: of these, only who asked is blanked.
+    """
+    terms, subject = erasure.terms, erasure.subject
+    person = None if subject.is_machine else subject.uploaded_by
     rows = await repository.load_jobs(connection, erasure.tenant_id, after, _LOOKED_AT)
     blanked = []
     for row in rows:
-        params = without_terms(row.params, terms)
         is_actor = person is not None and row.actor_id == person
-        if (params == row.params and not is_actor) or row.job_id == erasure.job.job_id:
+        is_open_erasure = row.kind == "erasure" and row.state not in _ENDED
+        params = row.params if is_open_erasure else blank_params(row.params, terms, subject, is_actor=is_actor)
+        if params == row.params and not is_actor:
             continue
-        if row.state not in _ENDED:
-            if row.kind == "erasure":
-                continue
+        if row.state not in _ENDED and not is_open_erasure:
             return Step(0, 0, after, pause=_PAUSE)
         actor = (ERASED, ERASED) if is_actor else (row.actor_id, row.actor_name)
         blanked.append({"job_id": row.job_id, "params": params, "actor_id": actor[0], "actor_name": actor[1]})
@@ -296,9 +322,11 @@ async def _audit(connection: Connection, erasure: _Erasure, after: str) -> Step:
     """
     subject, terms = erasure.subject, erasure.terms
     rows = await repository.load_audit(connection, erasure.tenant_id, after, _LOOKED_AT)
+    token_ids = await erasure.tokens_among(connection, (row.actor_id for row in rows))
     blanked = []
     for row in rows:
-        is_actor = subject.sent(row.actor_id, row.actor_name) and not (row.actor_id or "").startswith("key_")
+        is_sender = row.actor_id in token_ids or subject.sent(row.actor_id, row.actor_name)
+        is_actor = is_sender and not (row.actor_id or "").startswith("key_")
         entry = {
             "event_id": row.event_id,
             "actor_id": ERASED if is_actor else row.actor_id,
@@ -312,6 +340,16 @@ async def _audit(connection: Connection, erasure: _Erasure, after: str) -> Step:
         await repository.blank_audit(connection, erasure.tenant_id, blanked)
         erasure.count("audit_entries", len(blanked))
     return Step(0, 0, _last(rows, "event_id"))
+
+
+async def _token_names(connection: Connection, erasure: _Erasure, after: str) -> Step:
+    """Forget whom the person's upload tokens name."""
+    rows = await repository.load_tokens(connection, erasure.tenant_id, after, _LOOKED_AT)
+    owns = erasure.subject.owns_token
+    theirs = [row.token_id for row in rows if owns(row.token_id, row.end_user, row.metadata)]
+    if theirs:
+        await repository.blank_tokens(connection, erasure.tenant_id, theirs)
+    return Step(0, 0, _last(rows, "token_id"))
 
 
 async def _objects(connection: Connection, erasure: _Erasure, _after: str) -> Step:
