@@ -26,6 +26,8 @@ _ENCODING: Final = re.compile(
 _KNOWN_ENCODING: Final = re.compile(rb"base64|quoted-printable|uu", re.IGNORECASE)
 _PLAIN_ENCODING: Final = re.compile(rb"[ \t]*(?:base64|quoted-printable)[ \t]*", re.IGNORECASE)
 _COMMENT: Final = re.compile(rb"\((?:[^()\\]|\\.)*+\)", re.DOTALL)
+_QUOTED: Final = re.compile(rb"\"((?:[^\"\\]|\\.)*+)\"", re.DOTALL)
+_ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
 _MAX_COMMENTS: Final = 10
 # Without lines that may be boundaries, which are matched by `_DASHED_FIELD`.
 _FIELDS: Final = re.compile(rb"(?:(?!--)(?:[!-9;-~]*+:|[ \t]|From |>From )[^\r\n]*+(?:\r\n|\r|\n|\Z))*+")
@@ -86,27 +88,27 @@ def mail_parts(source: RandomAccess) -> Iterator[Part]:
 
 
 class _Boundaries:
-    """The boundaries of the multiparts around a place, outermost first."""
+    """The boundaries of the multiparts around a place, outermost first, each in every reading of its parameter."""
 
     def __init__(self) -> None:
-        self._stack: list[bytes] = []
+        self._stack: list[frozenset[bytes]] = []
         self._active: frozenset[bytes] = frozenset()
         self._compared = 0
 
     def __len__(self) -> int:
         return len(self._stack)
 
-    def push(self, boundary: bytes) -> None:
+    def push(self, *readings: bytes) -> None:
         """Add the boundary of a multipart. Raise `OverBudget` if they nest too deep."""
         if len(self._stack) >= _MAX_DEPTH:
             raise OverBudget(f"a mail whose parts nest more than {_MAX_DEPTH} deep")
-        self._stack.append(boundary)
-        self._active = frozenset(self._stack)
+        self._stack.append(frozenset(readings))
+        self._active = frozenset().union(*self._stack)
 
     def cut(self, depth: int) -> None:
         """Leave only the outermost `depth` boundaries."""
         del self._stack[depth:]
-        self._active = frozenset(self._stack)
+        self._active = frozenset().union(*self._stack)
 
     def find(self, text: bytes) -> tuple[int, bool]:
         """Return which boundary a line is (-1: none) by what follows its two dashes, and whether it ends its part."""
@@ -116,7 +118,7 @@ class _Boundaries:
         text = text.rstrip(b" \t\r\n")
         for stated, is_end in ((text, False), (text.removesuffix(b"--"), True)):
             if stated in self._active:
-                return len(self._stack) - 1 - self._stack[::-1].index(stated), is_end
+                return max(depth for depth, readings in enumerate(self._stack) if stated in readings), is_end
         return -1, False
 
 
@@ -161,7 +163,9 @@ def _open_part(data: memoryview, at: int, boundaries: _Boundaries, containers: i
             at = start
             continue
         if message.get_content_maintype() == "multipart" and boundary is not None:
-            boundaries.push(boundary.encode("utf-8", "surrogateescape"))
+            stated = boundary.encode("utf-8", "surrogateescape")
+            quoted = _QUOTED.match(stated)  # a comment stands behind it
+            boundaries.push(stated, *([] if quoted is None else [_ESCAPED.sub(rb"\1", quoted[1])]))
         return _Body(headers, start, start), containers
 
 

@@ -60,6 +60,12 @@ ODD_MAILS = {
     ),
     "line with two dashes in the body": mail(letters()[:20] + b"\n--\n" + letters()[20:]),
     "boundary of nobody in the body": mail(letters()[:20] + b"\n--!!!!\n" + letters()[20:]),
+    **{
+        f"boundary {stated!r}": mail(letters()[:20] + b"\n--!!!!\n" + letters()[20:]).replace(
+            b"=q\n", b"=%b\n" % stated
+        )
+        for stated in (b'"q"(a comment)', b'"q"a', b'"\\q" (a) ')
+    },
     "quoted-printable with CR only": mail(quoted(ZIP), b"quoted-printable").replace(b"\n", b"\r"),
     "quoted-printable with soft breaks of CR only": mail(quoted(ZIP, b"=\r"), b"quoted-printable"),
     "quoted-printable with spaces behind what is no soft break": mail(
