@@ -56,6 +56,7 @@ class UploadPermit:
 
     None and empty `allowed_extensions` mean that only the context limits. `metadata` wins over what is sent. Pages of
     `allowed_origins` may read the answers. `made_by` is the API key or the user that made the token.
+    `is_counted`: the upload is counted as an attempt; one that may repeat an earlier upload is not yet.
     """
 
     token_id: str
@@ -66,6 +67,7 @@ class UploadPermit:
     allowed_origins: tuple[str, ...] = ()
     end_user: str | None = None
     made_by: str = ""
+    is_counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

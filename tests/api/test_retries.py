@@ -104,6 +104,18 @@ def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(c
     assert_unauthenticated(upload(page_client, context, key="other"))
     assert_unauthenticated(upload(page_client, context, key=None))
     assert len(files_of(client)) == 1
+    with ThreadPoolExecutor(4) as pool:
+        assert {answer.status_code for answer in pool.map(lambda _: upload(page_client, context), range(12))} == {201}
+    token = page(client.get("/upload-tokens"))[0][0]
+    assert (token["attempts"], token["files_stored"]) == (1, 1)
+
+
+def test_a_known_key_orders_no_verdict_beyond_the_attempts_of_its_token(client: ApiClient) -> None:
+    sender = holder(client, issue(client, context := limited_context(client), max_files=1))
+    data(upload(client, context), 201)  # the rate is used up
+    judged_anew = [upload(sender, context).status_code for _ in range(12)]
+    assert judged_anew == [429] * 10 + [401] * 2
+    assert page(client.get("/upload-tokens"))[0][0]["attempts"] == 10
 
 
 @pytest.mark.engine

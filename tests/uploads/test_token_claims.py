@@ -76,7 +76,7 @@ async def test_file_of_another_caller_and_a_revoked_token_claim_nothing(database
 async def test_64_parallel_attempts_are_capped(database: Database) -> None:
     async def attempt() -> bool:
         async with database.transaction("ten_1") as connection:
-            return await claim_attempt(connection, "ten_1", "utk_1", LONG_AGO, repeats=False)
+            return await claim_attempt(connection, "ten_1", "utk_1", LONG_AGO)
 
     assert sum(await asyncio.gather(*(attempt() for _ in range(64)))) == 5 * 3 + 5
 

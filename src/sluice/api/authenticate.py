@@ -85,8 +85,8 @@ class Authenticator:
             elif takes_tokens is not None:
                 read_at = time.monotonic()
                 use: TokenUse = "continue" if continues else "again" if again else "begin"
-                repeats = "idempotency-key" in request.headers
-                principal = await self._upload_tokens.authenticate(token, takes_tokens, use, repeats=repeats)
+                key = request.headers.get("idempotency-key") if takes_tokens == "form" else None
+                principal = await self._upload_tokens.authenticate(token, takes_tokens, use, key=key)
                 authenticated = Cached(principal, read_at)
             else:
                 raise Unauthenticated  # noqa: TRY301  (refused and logged as every bad credential)

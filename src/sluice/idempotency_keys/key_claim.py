@@ -1,7 +1,14 @@
 """The values of idempotency keys."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import timedelta
+
+
+def hash_of_key(via: str, actor_id: str, key: str) -> str:
+    """Return what stands for a key and the credential that sent it."""
+    return hashlib.sha256(json.dumps([via, actor_id, key]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

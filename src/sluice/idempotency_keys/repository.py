@@ -27,6 +27,12 @@ async def add(connection: Connection, claim: KeyClaim) -> bool:
     return (await connection.execute(statement)).one_or_none() is not None
 
 
+async def is_known(connection: Connection, tenant_id: str, key_hash: str) -> bool:
+    """Return whether an upload had the key, and the key is still kept."""
+    known = (_COLUMNS.tenant_id == tenant_id, _COLUMNS.key_hash == key_hash, _COLUMNS.expires_at > now())
+    return (await connection.execute(select(_COLUMNS.key_hash).where(*known))).one_or_none() is not None
+
+
 async def lock(connection: Connection, claim: KeyClaim) -> EarlierUpload | None:
     """Return the upload that has the key, and keep others from changing the row until the transaction ends."""
     query = (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, true, tuple_, update
+from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, tuple_, update
 
 from sluice.access import KeyLimits
 from sluice.db.database import Database
@@ -65,11 +65,8 @@ async def find_presented(database: Database, token_prefix: str) -> Presented | N
     return _value(row), row["secret_hash"], row["tenant_status"], limits
 
 
-async def claim_attempt(connection: Connection, tenant_id: str, token_id: str, at: datetime, *, repeats: bool) -> bool:
-    """Count an upload that begins; return whether the token is good for one.
-
-    One that `repeats` an upload needs no further file.
-    """
+async def claim_attempt(connection: Connection, tenant_id: str, token_id: str, at: datetime) -> bool:
+    """Count an upload that begins; return whether the token is good for one."""
     columns = upload_tokens.c
     statement = (
         update(upload_tokens)
@@ -78,13 +75,20 @@ async def claim_attempt(connection: Connection, tenant_id: str, token_id: str, a
             columns.token_id == token_id,
             columns.revoked_at.is_(None),
             columns.expires_at > at,
-            true() if repeats else columns.files_claimed < columns.max_files,
+            columns.files_claimed < columns.max_files,
             columns.attempts < 5 * columns.max_files + 5,  # as `UploadToken.most_attempts`
         )
         .values(attempts=columns.attempts + 1)
         .returning(columns.token_id)
     )
     return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def return_attempt(connection: Connection, tenant_id: str, token_id: str) -> None:
+    """Take back that an upload was counted."""
+    columns = upload_tokens.c
+    own = (columns.tenant_id == tenant_id, columns.token_id == token_id, columns.attempts > 0)
+    await connection.execute(update(upload_tokens).where(*own).values(attempts=columns.attempts - 1))
 
 
 async def lock(connection: Connection, tenant_id: str, token_id: str) -> UploadToken | None:

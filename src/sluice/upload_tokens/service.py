@@ -1,7 +1,7 @@
 """What may be done with upload tokens: create, list, read, revoke, authenticate. Their text is in `api_keys.secret`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -21,6 +21,8 @@ from sluice.errors import (
     Unauthenticated,
     or_not_found,
 )
+from sluice.idempotency_keys import hash_of_key
+from sluice.idempotency_keys import repository as key_rows
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
@@ -127,12 +129,12 @@ class UploadTokens:
             raise NotFound
         return token, limits
 
-    async def authenticate(self, text: str, method: Method, use: TokenUse, *, repeats: bool = False) -> Principal:
+    async def authenticate(self, text: str, method: Method, use: TokenUse, *, key: str | None = None) -> Principal:
         """Return whom a presented token stands for; raise `Unauthenticated` for every cause alike.
 
         An upload that begins is counted as an attempt, and a spent token is refused too; an expired one is good only to
-        go on with an upload. One that may repeat an earlier upload (`repeats`) is let in although all files are stored;
-        it can store no further one. Raise `TooManyRequests` for an upload that begins if the key that made the token
+        go on with an upload. One whose idempotency `key` an earlier upload had is let in although no upload can begin,
+        and is not counted (`UploadPermit.is_counted`): it most likely gets the recorded answer. Raise `TooManyRequests` for an upload that begins if the key that made the token
         has no requests left.
         """
         try:
@@ -143,15 +145,16 @@ class UploadTokens:
         is_over = token.revoked_at is not None or (token.expires_at <= now and use != "continue")
         if is_over or method not in token.methods:
             raise Unauthenticated
+        permit = token.permit
         if use == "begin":
             if limits.rate_per_minute is not None:
                 await self._take_request(token, limits)
             async with self._database.transaction(token.tenant_id) as connection:
-                is_good = await repository.claim_attempt(
-                    connection, token.tenant_id, token.token_id, now, repeats=repeats
-                )
-            if not is_good:
-                raise Unauthenticated
+                key_hash = None if key is None else hash_of_key("upload_token", token.token_id, key)
+                if key_hash is not None and await key_rows.is_known(connection, token.tenant_id, key_hash):
+                    permit = replace(permit, is_counted=False)
+                elif not await repository.claim_attempt(connection, token.tenant_id, token.token_id, now):
+                    raise Unauthenticated
         return Principal(
             tenant_id=token.tenant_id,
             actor_id=token.token_id,
@@ -159,7 +162,7 @@ class UploadTokens:
             scopes=frozenset({Scope.UPLOAD}),
             via="upload_token",
             is_test=token.mode == "test",
-            permit=token.permit,
+            permit=permit,
         )
 
     async def _take_request(self, token: UploadToken, limits: KeyLimits) -> None:

@@ -21,7 +21,7 @@ from sluice.db.sql import Connection
 from sluice.decisions import DecisionRecord
 from sluice.decisions import repository as decision_rows
 from sluice.errors import FileRejected, IdempotencyKeyInUse, IdempotencyKeyReused
-from sluice.idempotency_keys import KeyClaim
+from sluice.idempotency_keys import KeyClaim, hash_of_key
 from sluice.idempotency_keys import repository as key_rows
 from sluice.kit.ids import first_id, new_id
 from sluice.uploads.reasons import WORDS, Reason
@@ -50,7 +50,7 @@ async def claim_key(
     """
     claim = KeyClaim(
         tenant_id=caller.tenant_id,
-        key_hash=_hash(caller.via, caller.actor_id, key),
+        key_hash=hash_of_key(caller.via, caller.actor_id, key),
         fingerprint=_hash(context_key, file.name.original, file.sealed.sha256.hex(), dict(file.metadata)),
         report_id=new_id("rep"),
         lease=lease,

@@ -24,9 +24,11 @@ from sluice.db.database import Database, DatabaseUnavailable
 from sluice.errors import (
     BucketInactive,
     FileRejected,
+    IdempotencyKeyInUse,
     LimitExceeded,
     ServiceUnavailable,
     StorageFull,
+    Unauthenticated,
 )
 from sluice.idempotency_keys import KeyClaim
 from sluice.kit.clock import Clock
@@ -37,6 +39,7 @@ from sluice.observe.log import log
 from sluice.observe.metrics import TOLERATED_FAILURES
 from sluice.sandbox import Sandbox
 from sluice.scanner import Scanner
+from sluice.upload_tokens import repository as token_rows
 from sluice.uploads import repository
 from sluice.uploads.form import UploadForm
 from sluice.uploads.idempotency import claim_key, find_rejected, releasing
@@ -131,6 +134,8 @@ class Upload:
         self._purpose = purpose
         self._began = began
         self._claim: KeyClaim | None = None
+        self._permit = snapshot.principal.permit  # as this request was let in
+        self._is_counted = self._permit is None or self._permit.is_counted
         announced = LARGEST_FILE_BYTES if purpose.declared_bytes is None else purpose.declared_bytes
         self._form = UploadForm(engines.make_spool, engines.room, snapshot.principal.tenant_id, announced)
 
@@ -227,20 +232,46 @@ class Upload:
         if key is None:
             return await self._store(file)
         database = self._engines.database
-        claimed = await claim_key(
-            database,
-            key,
-            caller=self.snapshot.principal,
-            context_key=self.snapshot.named.context.context_key,
-            file=file,
-            lease=self._engines.limits.lease,
-        )
+        try:
+            claimed = await claim_key(
+                database,
+                key,
+                caller=self.snapshot.principal,
+                context_key=self.snapshot.named.context.context_key,
+                file=file,
+                lease=self._engines.limits.lease,
+            )
+        except (FileRejected, IdempotencyKeyInUse):
+            await self._return_attempt()
+            raise
         if isinstance(claimed, Stored):
+            await self._return_attempt()
             await self.snapshot.confirm_caller()
             return claimed
         self._claim = claimed
         async with releasing(claimed, database):
+            await self._count_attempt()
             return await self._store(file)
+
+    async def _count_attempt(self) -> None:
+        """Count an upload with a token that was let in as a repetition and is none, before a verdict on it is taken.
+
+        Raise `Unauthenticated` if no upload can begin with the token.
+        """
+        if self._permit is None or self._is_counted:
+            return
+        tenant_id, at = self.snapshot.principal.tenant_id, self._engines.clock()
+        async with self._engines.database.transaction(tenant_id) as connection:
+            if not await token_rows.claim_attempt(connection, tenant_id, self._permit.token_id, at):
+                raise Unauthenticated
+        self._is_counted = True
+
+    async def _return_attempt(self) -> None:
+        """Take back that a repetition was counted: one whose key was not known yet when it began."""
+        if self._permit is not None and self._is_counted:
+            tenant_id = self.snapshot.principal.tenant_id
+            async with self._engines.database.transaction(tenant_id) as connection:
+                await token_rows.return_attempt(connection, tenant_id, self._permit.token_id)
 
     async def _store(self, file: ReceivedFile) -> Stored:
         try:
@@ -369,6 +400,7 @@ class Upload:
         self, rejection: Rejection, facts: Facts, caller: Principal, snapshot: ContextSnapshot
     ) -> FileRejected | LimitExceeded:
         """Write a rejection into the decision log unless it is there already; return the error that the caller sees."""
+        await self._count_attempt()
         decision = self._decision(facts, caller, snapshot, rejection=rejection)
         if self._purpose.stores:
             if self._named is None and (earlier := await find_rejected(self._engines.database, decision)) is not None:
