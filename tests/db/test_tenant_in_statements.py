@@ -309,7 +309,7 @@ _PLAIN: Final[dict[str, Any]] = (
     | dict.fromkeys(("browser_hash", "secret_hash"), b"x")
     | {"upload_ids": ["u"], "report_ids": ["r"], "group_ids": ["g"], "token_ids": ["t"], "conditions": [], "values": {}}
     | {"total": 5, "uploads_per_month": 500, "level": 80, "announced": 0}
-    | {"queue": "purge", "engine": "another", "kind": "bulk_delete", "grouping": "day", "of": "files"}
+    | {"queue": "purge", "engine": "another", "kind": "bulk_delete", "grouping": "day", "of": "files", "held": "file"}
     | {"order": "-size_bytes", "types": ["file.stored"], "actions": ["context.changed"]}
 )
 ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {

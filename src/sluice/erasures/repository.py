@@ -117,19 +117,19 @@ async def blank_context_holds(connection: Connection, tenant_id: str, name: str)
 
 
 async def load_hold_reasons(
-    connection: Connection, tenant_id: str, kind: HoldKind, after: str, limit: int
+    connection: Connection, tenant_id: str, held: HoldKind, after: str, limit: int
 ) -> Sequence[AnyRow]:
     """Return files or contexts of the tenant with ids behind `after`, in their order: `id` and `hold_reason`."""
-    table, key = _HELD[kind]
+    table, key = _HELD[held]
     columns = [key.label("id"), table.c.hold_reason]
     query = select(*columns).where(table.c.tenant_id == tenant_id, key > after).order_by(key).limit(limit)
     return (await connection.execute(query)).all()
 
 
-async def blank_hold_reasons(connection: Connection, tenant_id: str, kind: HoldKind, ids: Collection[str]) -> None:
+async def blank_hold_reasons(connection: Connection, tenant_id: str, held: HoldKind, targets: Collection[str]) -> None:
     """Blank why files or contexts are held."""
-    table, key = _HELD[kind]
-    theirs = (table.c.tenant_id == tenant_id, key.in_(ids), table.c.hold_reason.is_not(None))
+    table, key = _HELD[held]
+    theirs = (table.c.tenant_id == tenant_id, key.in_(targets), table.c.hold_reason.is_not(None))
     await connection.execute(update(table).where(*theirs).values(hold_reason=ERASED))
 
 
