@@ -4,8 +4,8 @@ python scripts/attest.py requirements dist       when the wheel is in the folder
 python scripts/attest.py sign dist --commit ID --started TIME --finished TIME       when everything else is
 
 SLUICE_RELEASE_KEY names the SSH key that signs; without it the release is unsigned, and that is said. SOURCE_DATE_EPOCH
-is that of the build. The files depend on the arguments, the folder, the locks and the interpreter only, so that whoever
-repeats a build gets the same bytes. docs/install.md describes them to those who verify a release.
+is that of the build. The files depend on the arguments, the folder, the locks and the interpreter only: a repeated
+build gives the same bytes. docs/install.md describes them to those who verify a release.
 """
 
 import argparse

@@ -14,8 +14,8 @@ from tests.service import cli_command
 
 # Written as text into documents, namespaces and examples; nothing connects there.
 NAMED_ONLY = re.compile(
-    r"(localhost|127\.0\.0\.1|0\.0\.0\.0|.*\.?example(\.(com|org))?|.*\.invalid|www\.w3\.org|schemas\..*|openoffice\.org|purl\.org"
-    r"|ns\.adobe\.com"
+    r"(localhost|127\.0\.0\.1|0\.0\.0\.0|.*\.?example(\.(com|org))?|.*\.invalid|www\.w3\.org|schemas\..*|purl\.org"
+    r"|openoffice\.org|ns\.adobe\.com"
     r"|www|host|purl\.oclc\.org|www\.idpf\.org|www\.standardwebhooks\.com|www\.eicar\.org|tus\.io|iana\.org)"
 )
 _HOOK = """

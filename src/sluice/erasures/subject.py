@@ -18,8 +18,8 @@ _MACHINES: Final = ("key_", _TOKEN)
 _SHORTEST_TERM: Final = 3  # a shorter value of metadata names nobody
 _PLAIN_EXTENSION: Final = re.compile(r"[A-Za-z0-9]{1,10}")
 
-# The fields of events that name who sent a file and what it is called, with what stands in their place; and those that
-# name who else did something.
+# The fields of events with the name of the sender or of the file, and the values that replace them; and those with the
+# name of somebody else who acted on the file.
 BLANK_EVENT: Final[Mapping[str, Any]] = MappingProxyType(
     {"original_filename": ERASED, "uploaded_by": ERASED, "end_user": None, "metadata": {}}
 )

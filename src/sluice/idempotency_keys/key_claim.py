@@ -7,7 +7,7 @@ from datetime import timedelta
 
 
 def hash_of_key(via: str, actor_id: str, key: str) -> str:
-    """Return what stands for a key and the credential that sent it."""
+    """Return the hash under which the key of a credential is stored."""
     return hashlib.sha256(json.dumps([via, actor_id, key]).encode()).hexdigest()
 
 

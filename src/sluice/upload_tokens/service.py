@@ -134,8 +134,8 @@ class UploadTokens:
 
         An upload that begins is counted as an attempt, and a spent token is refused too; an expired one is good only to
         go on with an upload. One whose idempotency `key` an earlier upload had is let in although no upload can begin,
-        and is not counted (`UploadPermit.is_counted`): it most likely gets the recorded answer. Raise `TooManyRequests` for an upload that begins if the key that made the token
-        has no requests left.
+        and is not counted (`UploadPermit.is_counted`), since it usually gets the recorded response. Raise
+        `TooManyRequests` for an upload that begins if the key that made the token has no requests left.
         """
         try:
             token, limits = await self._find(text)

@@ -39,7 +39,7 @@ _WAITS: Final = ("connect", "read", "write", "pool")
 _FAULTS: Final[Mapping[type[Exception], str]] = MappingProxyType(
     {
         TooLongAnswer: f"an answer of more than {_ANSWER_BYTES // 1024} KiB",
-        httpcore.ConnectError: "no connection: the host refuses it, or has no certificate for its name that is trusted here",
+        httpcore.ConnectError: "no connection: refused, or the certificate of the host is not trusted here",
         httpcore.NetworkError: "the connection was lost",
         httpcore.RemoteProtocolError: "the answer is not valid HTTP",
         httpcore.LocalProtocolError: "the request cannot be sent to this URL",

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-_ACTIVE: Final = "JS|JavaScript|Launch|EF|XFA|OnInstantiate|Scripts|GoToR|GoToE|Thread|SubmitForm|ImportData|URI"  # each has a flag, or may have
+# Each has a flag, or may have.
+_ACTIVE: Final = "JS|JavaScript|Launch|EF|XFA|OnInstantiate|Scripts|GoToR|GoToE|Thread|SubmitForm|ImportData|URI"
 ACTIVE_NAME: Final = re.compile(rf"/({_ACTIVE})(?![^\0\t\n\f\r ()<>\[\]{{}}/%])".encode())
 _ESCAPE: Final = re.compile(rb"#([0-9A-Fa-f]{2})")
 # Most files have neither these names nor escapes that may spell them.
