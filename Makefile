@@ -23,7 +23,7 @@ QUICK := \
   tests/files/test_links.py tests/files/test_transitions.py \
   tests/identity/test_claims.py tests/identity/test_jwks.py tests/identity/test_key_cache.py tests/identity/test_tokens.py \
   tests/inspection/test_report.py tests/inspection/test_samples.py \
-  tests/kit/test_byte_budget.py tests/kit/test_cipher.py tests/kit/test_disposition.py tests/kit/test_fair_queue.py tests/kit/test_keyring_file.py tests/kit/test_read_through_cache.py tests/kit/test_secret_files.py tests/kit/test_strict_json.py tests/kit/test_throttle.py \
+  tests/kit/test_byte_budget.py tests/kit/test_cipher.py tests/kit/test_disposition.py tests/kit/test_fair_queue.py tests/kit/test_host_lookup.py tests/kit/test_keyring_file.py tests/kit/test_read_through_cache.py tests/kit/test_secret_files.py tests/kit/test_strict_json.py tests/kit/test_throttle.py \
   tests/uploads/test_examine.py tests/uploads/test_names.py tests/uploads/test_rules.py tests/uploads/test_slots.py tests/uploads/test_snapshot.py tests/uploads/test_spool.py tests/uploads/test_statistics.py \
   tests/worker/test_jobs.py
 

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -116,11 +117,15 @@ class Service:
         return httpx.get(f"{self.url}/health/ready", headers=headers, timeout=30, verify=False)
 
     def stop(self) -> None:
-        """Stop the server and assert that it exits with code 0."""
+        """Stop the server and assert that it exits with code 0. If it does not exit, show the stacks of its tasks."""
         self.process.send_signal(signal.SIGCONT)  # it may be stopped: see tests/conftest.py
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(_EXIT_SECONDS)
-        assert code == 0, f"the server ended with {code}: {self.log.read_text(errors='replace')[-2000:]}"
+        try:
+            code = self.process.wait(_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGUSR1)  # `tests.cli.forked` writes them to the log, and exits
+            code = self.process.wait(_EXIT_SECONDS)
+        assert code == 0, f"the server ended with {code}: {self.log.read_text(errors='replace')[-8000:]}"
 
 
 _fresh_tenants: dict[tuple[str, Plan], list[tuple[str, str]]] = {}

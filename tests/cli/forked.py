@@ -140,6 +140,7 @@ def _dump_stacks(_number: int, _frame: FrameType | None) -> None:
 def _serve(
     arguments: Sequence[str], environment: dict[str, str], folder: Path, log: Path, zygote: ForkedZygote | None
 ) -> None:
+    signal.signal(signal.SIGUSR1, _dump_stacks)
     os.setsid()  # Ctrl-C reaches pytest only, which then stops the servers in order
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     _run_command(arguments, environment, folder, (log, log), zygote)

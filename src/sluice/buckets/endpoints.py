@@ -2,13 +2,13 @@
 its own network.
 """
 
-import asyncio
 import ipaddress
-import socket
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
+
+from sluice.kit.host_lookup import look_up
 
 # Returns the addresses of a host, none if it has none.
 Resolve = Callable[[str], Awaitable[Collection[str]]]
@@ -81,7 +81,7 @@ def require_allowed(endpoint_url: str, allowed_hosts: Collection[str]) -> None:
 async def addresses_of(host: str) -> Collection[str]:
     """Return the addresses that this machine knows for `host`, none when it knows none."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = await look_up(host)
     except (OSError, UnicodeError):  # the latter for what cannot be a host name
         return ()
     return {str(address[0]).partition("%")[0] for *_, address in found}

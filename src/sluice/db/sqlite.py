@@ -38,7 +38,7 @@ def sqlite_engine(url: URL) -> AsyncEngine:
     """Return SQLAlchemy's pool of connections; none is opened yet."""
     engine = create_async_engine(
         url,
-        connect_args={"isolation_level": None, "timeout": _BUSY_MS / 1000},
+        connect_args={"isolation_level": None, "timeout": _BUSY_MS / 1000, "factory": _PooledConnection},
         pool_size=5,
         hide_parameters=True,  # errors are logged, and values hold file names, hashes of keys, sealed secrets
     )
@@ -55,6 +55,19 @@ def sqlite_engine(url: URL) -> AsyncEngine:
         cursor.close()
 
     return engine
+
+
+class _PooledConnection(sqlite3.Connection):
+    """A connection that ends its transaction when it is closed.
+
+    SQLite keeps a connection with open cursors until they are collected, and with it the lock of its transaction. The
+    pool closes one like that when a caller is cancelled in the middle of a statement.
+    """
+
+    def close(self) -> None:
+        if self.in_transaction:
+            self.rollback()
+        super().close()
 
 
 class SqliteDriver:

@@ -14,8 +14,9 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from sluice.kit.host_lookup import AddressInfo, look_up
 from sluice.kit.sealed import Sealed
 from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ScanReply, parse_scan_reply
 
@@ -34,8 +35,6 @@ _REPEATED_BYTES: Final = 16 * 1024**2
 
 # Returns whether a scan that shows no sign of life may be abandoned for another clamd.
 MayAbandon = Callable[[], bool]
-# Family, type, protocol, canonical name and address, as getaddrinfo returns them; the address differs per family.
-_AddressInfo = tuple[int, int, int, str, Any]
 
 
 class ClamdUnresponsive(ClamdUnavailable):
@@ -358,11 +357,11 @@ async def _connect_tcp(host: str, port: int) -> socket.socket:
     last_error = OSError(errno.EHOSTUNREACH, "")
     try:
         # A numeric address needs no resolver, and so no thread.
-        found: Sequence[_AddressInfo] = socket.getaddrinfo(
+        found: Sequence[AddressInfo] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
     except socket.gaierror:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await look_up(host, port)
     for family, _, _, _, address in found:
         connection = _new_socket(family)
         try:
