@@ -23,10 +23,6 @@ from statistics import median
 from typing import Final
 
 import uvloop
-from tests.scanning.pictures import noise_png
-from tests.scanning.signatures import database_of
-from tests.servers.clamd import LARGEST, Clamd, running_clamd
-from tests.servers.redis import running_redis
 
 from sluice.kit.sealed import Sealed
 from sluice.sandbox import Sandbox
@@ -37,6 +33,10 @@ from sluice.scanner.redis_verdict_cache import RedisVerdictCache
 from sluice.scanner.verdict_cache import CleanVerdict, MemoryVerdictCache, VerdictCache, VerdictKey
 from sluice.settings import Settings
 from sluice.uploads.inspection import examine
+from tests.scanning.pictures import noise_png
+from tests.scanning.signatures import database_of
+from tests.servers.clamd import LARGEST, Clamd, running_clamd
+from tests.servers.redis import running_redis
 
 SIGNATURES: Final = 100_000
 AT_ONCE: Final = 8
