@@ -23,6 +23,9 @@ from tests.cli.zygotes import ForkedZygote
 _SECONDS: Final = 60
 _DUMP_SECONDS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    path for path in sys.path if path
+)  # the process from which it forks loads tests
 PARENT: Final = multiprocessing.get_context("forkserver")
 PARENT.set_forkserver_preload([__name__, "tests.cli.preload"])
 """Multiprocessing context that forks from the preloaded process; not limited to commands."""

@@ -14,7 +14,13 @@ from tests.scripts import run_in_process
 
 ROOT = Path(__file__).parents[3]
 COMMIT = "a" * 40
-ARTIFACTS = ("CHANGES-0.1.0.md", "sluice-0.1.0-py3-none-any.whl", "sluice-0.1.0.sbom.json", "sluice-client-0.1.0.tgz")
+ARTIFACTS = (
+    "CHANGES-0.1.0.md",
+    "sluice-0.1.0-py3-none-any.whl",
+    "sluice-0.1.0.sbom.json",
+    "sluice-client-0.1.0.tgz",
+    "sluice_inspect-0.1.0-py3-none-any.whl",
+)
 LOCKS = ("requirements.lock", "requirements-dev.lock", "scripts/uv.txt", "clients/typescript/package-lock.json")
 NAMESPACE = "sluice-release"
 
@@ -119,10 +125,10 @@ def test_attesting_the_same_build_again_gives_the_same_bytes_and_says_that_they_
 def test_pip_refuses_a_wheel_that_is_not_the_one_in_the_requirements_of_the_release(release: Path) -> None:
     assert run_in_process("attest", "requirements", str(release)).returncode == 0
     requirements = release / "requirements-0.1.0.txt"
-    libraries, _, own = requirements.read_text(encoding="utf-8").partition("sluice==")
+    libraries, _, own = requirements.read_text(encoding="utf-8").partition("sluice-inspect==")
     assert libraries == (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    requirements.write_text(f"sluice=={own}")
-    (release / "sluice-0.1.0-py3-none-any.whl").write_bytes(b"another")
+    requirements.write_text(f"sluice-inspect=={own}")
+    (release / "sluice_inspect-0.1.0-py3-none-any.whl").write_bytes(b"another")
     options = ("--isolated", "--no-index", "--no-deps", "--require-hashes", "--target", str(release / "site"))
     command = [sys.executable, "-m", "pip", "install", *options, "--find-links", str(release), "-r", str(requirements)]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -56,7 +56,7 @@ def test_each_promise_of_the_threat_model_names_existing_tests() -> None:
     promises = re.findall(r"^\| (?!Promise|---)(.+) \| (.*) \|$", model, re.MULTILINE)
     assert len(promises) > 20
     for promise, proof in promises:
-        tests = re.findall(r"`(tests/[^`]+)::(\w+)`", proof)
+        tests = re.findall(r"`(\w+/tests/[^`]+)::(\w+)`", proof)
         assert tests, promise
         for path, name in tests:
             assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), name
@@ -64,7 +64,7 @@ def test_each_promise_of_the_threat_model_names_existing_tests() -> None:
 
 @each_row("requirement", ROWS)
 def test_requirement_names_existing_tests(requirement: str) -> None:
-    tests = re.findall(r"`(tests/[^`]+)::(\w+)`", ROWS[requirement][1])
+    tests = re.findall(r"`(\w+/tests/[^`]+)::(\w+)`", ROWS[requirement][1])
     assert tests, f"no test carries @pytest.mark.asvs({requirement!r})"
     for path, name in tests:
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
