@@ -107,7 +107,7 @@ def test_inspect_is_an_alias_of_inspect_file() -> None:
 
 def test_package_is_typed_and_its_command_installed_with_the_distribution() -> None:
     assert (PACKAGE / "py.typed").is_file()
-    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    scripts = tomllib.loads((ROOT / "inspect" / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["sluice-inspect"] == "sluice_inspect.__main__:main"
 
 

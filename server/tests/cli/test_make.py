@@ -81,7 +81,7 @@ def test_make_venv_installs_the_pinned_lock_once_and_adds_the_development_depend
     assert create_venv == "-m venv --clear .venv"
     assert "--require-hashes --requirement scripts/uv.txt" in uv
     assert "--require-hashes --requirement requirements.lock" in dependencies
-    assert "--no-deps --no-build-isolation --editable ." in project
+    assert "--no-deps --no-build-isolation --editable inspect --editable server" in project
     assert run(clone, "make", "venv").stdout == ""
     assert len(log.read_text().splitlines()) == 4
     run(clone, "make", "venv-dev")
@@ -99,7 +99,7 @@ def test_make_venv_rebuilds_when_the_lock_changes_and_retries_after_a_failed_ins
     assert run(clone, "make", "venv").returncode == 2
     recording_python(clone)
     assert run(clone, "make", "venv").returncode == 0
-    assert log.read_text().splitlines()[-1].endswith("--editable .")
+    assert log.read_text().splitlines()[-1].endswith("--editable server")
     assert log.read_text().count("-m venv --clear") == 3
     (clone / "requirements.lock").write_text("another==1\n")
     run(clone, "make", "venv")
