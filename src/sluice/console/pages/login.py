@@ -29,7 +29,7 @@ async def show(request: Request, templates: Templates) -> Response:
 async def open_link(request: Request, templates: Templates) -> Response:
     """Bind a link to this browser and ask whether to sign in.
 
-    Nobody is signed in by GET: programs that look at links in messages open them too.
+    A GET request never signs in: programs that scan the links in messages send it too.
     """
     services: ApiServices = request.app.state.services
     link = request.path_params["link"]
