@@ -1,7 +1,7 @@
 """`sluice apply`: bring the contexts, webhooks and CORS of a tenant to what a file says, over HTTP.
 
 All of the file is checked before anything is sent. Each resource is one request, so it is changed as a whole or not at
-all; after one that is refused the others go on.
+all; if one is refused, the others are still applied.
 """
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the API's models)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _RULES_BYTES: Final = 1_048_576
 _FAILED: Final = frozenset({"fail", "would_fail", "error"})
-_TRIES: Final = 3  # a service takes so many dry runs a minute; what is beyond waits
+_TRIES: Final = 3  # a service limits the dry runs per minute; the others wait
 _LONGEST_WAIT_SECONDS: Final = 90.0
 
 

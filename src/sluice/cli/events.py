@@ -27,7 +27,7 @@ After = Annotated[
     str | None,
     typer.Option("--after", metavar="ID", help="Begin behind this event; `oldest`: with the oldest. Default: now."),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="End after so many events. Default: never.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Stop after this many events. Default: never.")]
 
 
 @group.command("list")

@@ -211,7 +211,7 @@ def delete(file: File, *, yes: Yes = False, service: Service, json: Json = False
 FileIds = Annotated[
     list[str] | None, typer.Option("--id", metavar="FILE", help="This file; give it again for more, up to 1,000.")
 ]
-MaxFiles = Annotated[int | None, typer.Option("--max-files", min=1, help="With a filter: at most so many.")]
+MaxFiles = Annotated[int | None, typer.Option("--max-files", min=1, help="With a filter: at most this many.")]
 
 
 @group.command("bulk-delete")

@@ -109,7 +109,7 @@ def opened_file(path: Path) -> Iterator[tuple[IO[bytes], int]]:
             copy.seek(0)
             yield copy, os.fstat(copy.fileno()).st_size
         return
-    # O_NONBLOCK: to open a pipe that nobody writes to would block forever.
+    # O_NONBLOCK: opening a pipe without a writer would block forever.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):

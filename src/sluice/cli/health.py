@@ -29,7 +29,7 @@ def health(
     port = settings.worker_port if worker else settings.port
     if port is None:
         raise CommandRefused("The worker serves no health: set SLUICE_WORKER_PORT.", Exit.USAGE)
-    # Nobody can connect to a wildcard address.
+    # Clients cannot connect to a wildcard address.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  (named, not bound)
     connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
     try:

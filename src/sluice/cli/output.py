@@ -56,8 +56,8 @@ class Exit(IntEnum):
 
 EXIT_CODES: Final[Mapping[Exit, str]] = {
     Exit.DONE: "done",
-    Exit.ERROR: "it failed, or what was looked for differs: conflicts (409), a check that does not match, a file that "
-    "cannot be read, what is not confirmed with --yes",
+    Exit.ERROR: "it failed, or the result is not the expected one: conflicts (409), a check that does not match, a "
+    "file that cannot be read, what is not confirmed with --yes",
     Exit.USAGE: "the command line, a setting, a file of settings or a value is wrong (422); nothing was changed",
     Exit.REJECTED: "a file was rejected, or is larger than the service takes (413); others were sent",
     Exit.CREDENTIALS: "the credential is missing, not accepted (401), or lacks a scope (403)",

@@ -1,7 +1,7 @@
 """`sluice upload`: send files and folders to a running service over HTTP, several at a time, streamed from disk.
 
 With `--resume` every file is a resumable upload (tus 1.0.0), and a journal notes its URL: the same command, started
-again, asks the service what became of each and goes on where it was cut.
+again, asks the service for the state of each and continues where it was interrupted.
 """
 
 # ruff: noqa: PLC0415  (what only some uploads need is loaded by them)
@@ -93,7 +93,7 @@ def upload(
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Files that are sent at the same time.")] = 4,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on where an upload was cut: give it the first time too, and start it again."),
+        typer.Option("--resume", help="Continue an interrupted upload: pass it the first time too, and again."),
     ] = False,
     retry: Annotated[
         bool, typer.Option("--retry", help="Try again, for minutes, while the service is busy or cannot be reached.")
@@ -161,7 +161,7 @@ def _readable(size: int) -> str:
 
 
 def _in_order(files: Sequence[Path], send: Callable[[Path], Sent], jobs: int) -> Iterator[Sent]:
-    """Yield the result for each file in the order of `files`, with so many sent at a time."""
+    """Yield the result for each file in the order of `files`, sending `jobs` files at a time."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     started: deque[Future[Sent]] = deque()
@@ -393,7 +393,7 @@ class _Journal:
             self._file.flush()
 
     def forget(self, paths: Sequence[Path]) -> None:
-        """Forget these files: a later command sends them anew."""
+        """Forget these files: a later command sends them from the start."""
         done = {_identity(path) for path in paths}
         left = {identity: upload for identity, upload in self._known.items() if identity not in done}
         self._file.truncate(0)
