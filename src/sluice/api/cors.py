@@ -54,9 +54,9 @@ def readable(origin: str) -> list[tuple[bytes, bytes]]:
 
 
 async def answer_preflight(scope: Scope, cors: Cors) -> Response | None:
-    """Return the answer to a preflight for an origin that anybody lists; None if it is none, or nobody does.
+    """Return the response to a preflight request; None if it is not one, or if no tenant or token lists its origin.
 
-    A preflight names no credential, so the answer to the request itself may still be without the headers.
+    A preflight names no credential, so the response to the request itself may still be without the headers.
     """
     if scope["method"] != "OPTIONS":
         return None

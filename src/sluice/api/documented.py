@@ -46,7 +46,7 @@ _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "Sluice-Error-Code": ("The stable code of the error.", {"type": "string"}),
     "Sluice-Report-Id": ("Id of the report on the upload, where it was judged.", {"type": "string"}),
     "Warning": (
-        "A hint for whoever wrote the client: ignored parameters, or a search that did not compare all files.",
+        "A hint for the developer of the client: ignored parameters, or a search that did not compare all files.",
         {"type": "string"},
     ),
     "WWW-Authenticate": ("How to authenticate.", {"type": "string"}),

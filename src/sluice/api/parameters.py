@@ -87,7 +87,7 @@ async def _refuse_unknown(request: Request) -> None:
 
 
 def add_warning(response: Response, words: str) -> None:
-    """Add a header with a hint for whoever wrote the client (RFC 7234 section 5.5, code 299)."""
+    """Add a `Warning` header with a hint for the developer of the client (RFC 7234 section 5.5, code 299)."""
     response.headers.append("Warning", f'299 sluice "{words}"')
 
 

@@ -150,7 +150,7 @@ async def authorize(
         except TooManyRequests:
             if since is None:
                 raise
-            return await authorize(request, scope)  # nobody is refused by a cached row
+            return await authorize(request, scope)  # a refusal is never based on a cached row
     return authenticated
 
 

@@ -2,7 +2,7 @@
 
 What a head must be is defined in `framing`, how fast a body must come and an answer be read in `minimum_rate`, how many
 connections there are in `connection_table`. A request that is refused here gets an envelope too, and its connection is
-closed: nobody knows where the next request would begin.
+closed, because the start of the next request is unknown.
 """
 
 import asyncio
@@ -303,7 +303,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._table.count_unsent(self, self.unsent_bytes)
 
     def resume_writing(self) -> None:
-        """Go on: the client has read what was written."""
+        """Resume writing: the client has read the pending bytes."""
         self._table.count_unsent(self, 0)
         super().resume_writing()
 

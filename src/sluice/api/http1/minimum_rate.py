@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _NEVER: Final = float("inf")
-# A reader may seem silent for so many times longer than a writer: what it reads shows only once it has room for another
+# A reader may seem silent this many times longer than a writer: what it reads shows only once it has room for another
 # segment, and a local proxy's segments have 64 KiB.
 _READER_GRACE: Final = 4
 
@@ -49,7 +49,7 @@ class MinimumRate:
         self._slow_at += count / self._timeouts.bytes_per_second
 
     def restart(self, now: float) -> None:
-        """Start anew: until now the service did not read."""
+        """Restart the clock: the service was not reading until now."""
         self._silent_at = now + self._timeouts.idle_seconds
         self._slow_at = max(self._slow_at, self._silent_at)
 

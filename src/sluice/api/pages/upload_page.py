@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 PageState = Literal["active", "spent", "expired", "revoked", "unknown", "unavailable"]
-_EXTENSIONS_MAX: Final = 50  # so many are listed; of more, none
+_EXTENSIONS_MAX: Final = 50  # above this number, none is listed
 _NAME_MAX: Final = 120
 
 

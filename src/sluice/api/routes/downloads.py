@@ -129,7 +129,7 @@ def _inline_headers(file: FileRecord, origins: Collection[str]) -> dict[str, str
     return {
         "Content-Disposition": inline(file.original_filename),
         "Content-Security-Policy": f"{sandbox}{sources}; form-action 'none'; frame-ancestors {ancestors}",
-        # A picture is loaded without an Origin header: whoever was given the link may show it, if anybody may.
+        # An image request has no Origin header: a site with the link may show it if any origin may read the file.
         "Cross-Origin-Resource-Policy": "cross-origin" if origins else "same-origin",
     }
 

@@ -1,7 +1,7 @@
 """The endpoints of resumable uploads, by the protocol tus 1.0.0 (https://tus.io/protocols/resumable-upload): plain
 Starlette routes, since they read bodies as streams and answer methods and statuses of their own.
 
-Requests that speak the IETF's draft go on in `resumable_ietf`.
+Requests of the IETF draft are handled in `resumable_ietf`.
 """
 
 import base64
@@ -97,7 +97,7 @@ async def create_upload(request: Request) -> Response:
             return answer_shown(upload, "Upload created", HTTPStatus.CREATED, location)
         stored = await take_verdict(request, caller, upload)
     except BaseException:
-        await services_of(request).resumable.abandon(upload)  # nobody knows where it is
+        await services_of(request).resumable.abandon(upload)  # no client knows its URL
         raise
     return answer_finished(stored, upload, caller.value, HTTPStatus.CREATED, location)
 
@@ -105,9 +105,9 @@ async def create_upload(request: Request) -> Response:
 async def append_to_upload(request: Request) -> Response:
     """Append bytes to a resumable upload at `Upload-Offset`.
 
-    The request with the last byte answers as an upload by form does, with 200. While the verdict is being taken, or if
-    it could not be taken, or if it is a rejection, the last byte is not acknowledged: whoever sends it again gets the
-    verdict, without a second file.
+    The request with the last byte has the same response as an upload by form, with 200. While the verdict is being
+    taken, or if it could not be taken, or if it is a rejection, the last byte is not acknowledged: a client that sends
+    it again gets the verdict, without a second file.
     """
     caller, upload = await find_upload(request)
     _require_version(request)

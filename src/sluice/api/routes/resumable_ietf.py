@@ -106,7 +106,7 @@ async def _create(request: Request) -> Response:
         fields.setdefault("filename", named)
     upload = await begin_upload(request, caller, announced_upload(caller.value, length, fields, sent))
     known = {"Location": location_of(request, upload), "Upload-Limit": _limits(request, _seconds_left(upload))}
-    is_told = _send_interim(request, known)
+    is_announced = _send_interim(request, known)
     try:
         if has_body(request):
             upload = await _append(request, upload, 0)
@@ -114,8 +114,8 @@ async def _create(request: Request) -> Response:
             return answer_shown(upload, "Upload created", HTTPStatus.CREATED, known | {"Upload-Complete": "?0"})
         return await _finish(request, caller, upload, HTTPStatus.CREATED, known)
     except BaseException:
-        if not is_told:
-            await services_of(request).resumable.abandon(upload)  # nobody knows where it is
+        if not is_announced:
+            await services_of(request).resumable.abandon(upload)  # no client knows its URL
         raise
 
 

@@ -113,7 +113,7 @@ async def validate_file(request: Request) -> Response:
 
     All checks are made, and the answer is 200 whatever they find: the report says what would become of the file.
     Nothing is charged: no place in the rate limit, no upload of the plan, no bytes of the quota. A tenant may validate
-    so many files a minute as the operator has set.
+    as many files a minute as the operator has set.
     """
     caller, upload = await _begin(request, VALIDATE_ROUTE, stores=False)
     report = await _validated(request, caller, upload)
@@ -218,7 +218,7 @@ async def _receive_and_finish(
             with slots.learning(context.context_id, file.sealed.size):
                 return await finish(file)
     except SluiceError as error:
-        # A caller whose credential no longer holds is told that, and not what is wrong with the upload.
+        # An invalid credential takes precedence over what is wrong with the upload.
         if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             await upload.snapshot.confirm_caller()
         raise

@@ -1,4 +1,4 @@
-"""The page for whoever has the link of an upload token, and where plain HTML forms are sent.
+"""The upload page, which the link of an upload token opens, and the target of plain HTML forms.
 
 Both need no script. Each file of a form is an upload of its own, with its own verdict; they are judged in the order in
 which they come. The token in the path is the credential.
@@ -249,7 +249,7 @@ async def _send_file(services: ApiServices, upload: Upload, filename: str, conte
             with slots.learning(upload.snapshot.named.context.context_id, file.sealed.size):
                 return await upload.finish(file)
     except SluiceError as error:
-        # As in `upload`: a token that no longer holds is what the sender is told.
+        # As in `upload`: an invalid token takes precedence.
         if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             await upload.snapshot.confirm_caller()
         raise

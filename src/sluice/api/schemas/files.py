@@ -28,7 +28,7 @@ class UploadAnswer(Uploaded):
     outcome: Literal["quarantined"] | None = Field(
         None,
         exclude_if=is_none,
-        description="Only of a file that is stored where nobody can download it until somebody releases it.",
+        description="Only for a file in quarantine: it cannot be downloaded until a reviewer releases it.",
     )
 
     @classmethod
@@ -57,7 +57,7 @@ class UploadedByToken(ResponseBody):
 
 
 class FileItem(Uploaded):
-    """A file as it stands in a list."""
+    """A file in a list."""
 
     uploaded_by: str
     uploaded_by_name: str

@@ -150,7 +150,7 @@ class TestSent(ResponseBody):
 
 
 class Recovered(ResponseBody):
-    """Deliveries begin anew."""
+    """The number of deliveries that were restarted."""
 
     endpoint_id: str
     deliveries: int = Field(description="How many.")
