@@ -38,8 +38,8 @@ def _known_scopes(words: frozenset[str]) -> frozenset[Scope]:
 class KeyLimits:
     """What an API key is limited to besides its scopes; empty and None: not limited.
 
-    `contexts` are keys of contexts, `networks` those from which it may be used, in CIDR notation. Requests that go on
-    with a resumable upload do not count in `rate_per_minute`; those with upload tokens that the key made do.
+    `contexts` are keys of contexts, `networks` those from which it may be used, in CIDR notation. Requests that
+    continue a resumable upload do not count in `rate_per_minute`; those with upload tokens that the key made do.
     """
 
     contexts: tuple[str, ...] = ()
@@ -247,7 +247,7 @@ WAITING_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _EVENTS)})
 # Routes whose signature is the credential (`files.links`)
 SIGNED_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD)})
 
-# Routes whose path holds the credential, an upload token: the page for whoever has the link
+# Routes whose path holds the credential, an upload token: the upload page
 TOKEN_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _PAGE), ("HEAD", _PAGE), ("POST", _PAGE)})
 
 # Routes that need no credential: they hold no tenant's data, and answer everybody alike

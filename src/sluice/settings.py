@@ -292,7 +292,7 @@ class Settings(BaseSettings):
         None,
         min_length=16,
         description="Token of 16 characters or more (`Authorization: Bearer …`) that `/metrics` and the details of "
-        "`/health/ready` require. Without one they are shown to nobody.",
+        "`/health/ready` require. Without one, no client may read them.",
     )
     worker_port: int | None = Field(
         None,

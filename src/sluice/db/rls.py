@@ -34,7 +34,7 @@ RlsScope = str | SpecialScope
 
 
 class TenantConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ships no type information
-    """A connection of the upload path that remembers its tenant: the server is told only when it changes."""
+    """A connection of the upload path that remembers its tenant, and sends it to the server only when it changes."""
 
     __slots__ = ("_tenant",)
 

@@ -201,7 +201,7 @@ async def end_resumable(connection: Connection, tenant_id: str, upload_ids: Coll
     columns = resumable_uploads.c
     is_open = columns.state == "open"
     forgotten: dict[str, Any] = {"filename": ERASED, "metadata": None, "sent_metadata": None}
-    cancelled = {  # an upload that expires is told of, with its sender
+    cancelled = {  # the event of an upload that expires contains its sender
         "state": case((is_open, "cancelled"), else_=columns.state),
         "generation": columns.generation + case((is_open, 1), else_=0),
     }

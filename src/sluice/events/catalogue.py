@@ -73,7 +73,7 @@ class FileStored(_StoredEvent):
 
 
 class FileQuarantined(_StoredEvent):
-    """An upload failed a check that its context has in quarantine mode: it was stored, and nobody can download it."""
+    """An upload failed a check that its context has in quarantine mode: it was stored, and cannot be downloaded."""
 
     type = "file.quarantined"
     example = {**FileStored.example, "outcome": "quarantined", "reason": "active_content"}
@@ -281,7 +281,7 @@ class BucketRecovered(_BucketEvent):
 class UploadExpired(Event):
     """A resumable upload was not finished in time: it ended, and its parts are deleted.
 
-    An upload token that expires has no event: when it does was told when it was made.
+    An upload token that expires has no event: the time was known when it was created.
     """
 
     type = "upload.expired"

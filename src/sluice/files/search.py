@@ -83,7 +83,7 @@ async def walk(
 ) -> tuple[Sequence[str], str | None]:
     """Compare the next `limit` files behind the id `after`, in the order of their ids.
 
-    Return the ids of those that meet `wanted`, and the id behind which to go on, None at the end.
+    Return the ids of those that meet `wanted`, and the id after which to continue, None at the end.
     """
     lead, _is_small = await _choose(connection, tenant_id, wanted)
     (column,) = lead.ids.selected_columns

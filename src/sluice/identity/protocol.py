@@ -60,7 +60,7 @@ class TokenVerifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignInAttempt:
-    """What one browser keeps between leaving for the issuer and coming back: nobody else can finish its sign-in."""
+    """What one browser keeps between leaving for the issuer and return: no other browser can finish its sign-in."""
 
     state: str
     nonce: str = field(repr=False)

@@ -90,7 +90,7 @@ def engine_families(healths: Sequence[EngineHealth]) -> Iterator[Metric]:
 
 
 def spool_families(folder: Path, in_memory: int, on_disk: int) -> Iterator[Metric]:
-    """Return the metrics of the spool in `folder`, which holds so many bytes; free space only if the folder exists."""
+    """Return the metrics of the spool in `folder` with these numbers of bytes; free space only if the folder exists."""
     used = _gauge(SPOOL_BYTES)
     used.add_metric(("memory",), in_memory)
     used.add_metric(("disk",), on_disk)

@@ -1,7 +1,7 @@
 """The metrics of the processes of one server, added up.
 
-Each process answers on a socket in a folder of theirs with its own metrics. Who is asked for all asks every other.
-Counters of a process that has ended go on in the one that takes its place, so that no sum ever falls.
+Each process serves its own metrics on a socket in a shared folder. The one that is asked for all of them asks every
+other. A process continues the counters of the one that it replaces, so that no sum ever decreases.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Siblings:
         own = _sum([self._before, {metric.name: _family(metric) for metric in await read()}])
         counters = {name: family for name, family in own.items() if family.type in _ADDED_UP}
         draft = self._counters(self._number).with_suffix(".new")
-        # Kept before anybody is told: what replaces this process then never reports less.
+        # Written before the response: the process that replaces this one never reports less.
         draft.write_bytes(_encode(counters))
         draft.rename(self._counters(self._number))
         return own

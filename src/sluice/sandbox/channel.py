@@ -213,7 +213,7 @@ class Channel:
         end = protocol.HEADER.size + length
         if len(self._buffer) < end:
             return None
-        # A worker whose other jobs were withdrawn may still answer them; nobody listens to those answers.
+        # A worker whose other jobs were withdrawn may still reply to them; those replies are dropped.
         if len(self._buffer) > end and len(self._expected) == 1 and not self.has_withdrawn:
             raise protocol.FrameError("it answered more than it was asked")
         body = protocol.parse(bytes(self._buffer[protocol.HEADER.size : end]))
@@ -236,5 +236,5 @@ class Channel:
 
 def _resolve(future: "asyncio.Future[Reply]", reply: Reply) -> None:
     if not future.done():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits
             future.set_result(reply)

@@ -98,7 +98,7 @@ async def _claim(connection: Connection, claim: KeyClaim) -> DecisionRecord | No
 
 
 def _is_final(decision: DecisionRecord) -> bool:
-    """Return whether the same bytes would end the same way: what passes with time is judged anew."""
+    """Return whether the same bytes would end the same way: temporary conditions are judged again."""
     if decision.outcome == "undecided":
         return False
     return decision.reason is None or decision.outcome != "rejected" or not WORDS[Reason(decision.reason)].retryable

@@ -49,8 +49,8 @@ Advice = Literal["wait", "send_another_file", "remove_password", "make_smaller",
 class Words:
     """The sentences for a reason.
 
-    `summary` completes "File rejected: …". `developer` explains to an integrator what was measured; what the sender is
-    told is in `sluice.messages`, under the code. `check` is the check of a report that gives the reason. `retryable`
+    `summary` completes "File rejected: …". `developer` explains to an integrator what was measured; what the sender
+    sees is in `sluice.messages`, under the code. `check` is the check of a report that gives the reason. `retryable`
     says whether the same bytes may pass later.
     """
 

@@ -296,7 +296,7 @@ async def find_duplicate(database: Database, tenant_id: str, context_key: str, s
 
 
 def _stored_event(decision: Decision, file: PendingFile) -> FileStored | FileQuarantined:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **_reported(decision),
         "file_id": file.file_id,
         "original_filename": file.name.original,
@@ -306,8 +306,8 @@ def _stored_event(decision: Decision, file: PendingFile) -> FileStored | FileQua
         "metadata": dict(file.metadata),
     }
     if decision.rejection is None:
-        return FileStored(**told)
-    return FileQuarantined(**told, reason=decision.rejection.reason.value)
+        return FileStored(**fields)
+    return FileQuarantined(**fields, reason=decision.rejection.reason.value)
 
 
 def _reported(decision: Decision) -> dict[str, Any]:

@@ -175,7 +175,7 @@ class Facts:
     examined: ExamineFact | None = None
     scanned: ScanFact | None = None
     duplicate_of: str | None = None
-    """Id of a stored file of the context with the same bytes, empty if there is none; None if nobody looked."""
+    """Id of a stored file of the context with the same bytes, empty if there is none; None if there was no search."""
     is_whole: bool = True
     """Whether all bytes of the file came; otherwise `size_bytes` are those that came before it was rejected."""
 

@@ -104,7 +104,7 @@ def _endpoint_address(bucket: str, endpoint_url: str) -> Address:
 
 
 class CircuitBreaker:
-    """Refuse requests to a store that keeps failing, so that nobody waits for it.
+    """Refuse requests to a store that keeps failing, so that callers do not wait for it.
 
     After `failures` in a row, requests are refused at once for `rest_seconds`; then one is let through as a trial. Each
     client of a bucket has its own breaker: a dead bucket slows no other, and rotated credentials start with a closed

@@ -221,7 +221,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
         if self._answer is None or self._answer.done() or self._received > _MAX_RESPONSE_BYTES:
-            # Also bytes that nothing was asked for: the next answer could not be told from them.
+            # Also unexpected bytes: the next response could not be distinguished from them.
             self._end(PutOutcome.REFUSED)
             return
         try:

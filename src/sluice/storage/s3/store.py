@@ -184,9 +184,9 @@ class S3Store:
         return failed
 
     async def presign(self, key: str, *, expires_in: int, filename: str, content_type: str) -> str:
-        """Return a URL for `expires_in` seconds that S3 answers with exactly this file name and type.
+        """Return a URL for `expires_in` seconds whose response from S3 has exactly this file name and type.
 
-        Sends no request, but `before` is asked: whoever opens the link sends one.
+        Sends no request, but calls `before`, because opening the URL sends one.
         """
         await self._open_client()
         # botocore's signing class alone: its client would read profile files and `AWS_*` variables, and load 1 MB of
