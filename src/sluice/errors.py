@@ -21,7 +21,7 @@ class SluiceError(Exception):
     retry_after: float | None = None  # seconds after which a retry makes sense, for 429 and 503
     limit: int | None = None  # how much is allowed in all, for 429
     report: object = None  # the `uploads.report.VerdictReport` of an upload that got so far as to be judged
-    is_replayed: bool = False  # whether an earlier request got this answer first
+    is_replayed: bool = False  # whether an earlier request got this response first
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class LinkRefused(SluiceError):
 
 
 class NotFound(SluiceError):
-    """Unknown, deleted, or of another tenant: the answer does not tell which."""
+    """Unknown, deleted, or of another tenant: the response does not tell which."""
 
     status = 404
     code = "not_found"

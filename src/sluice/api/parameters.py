@@ -106,7 +106,7 @@ async def _page(
 async def _own_tenant(
     tenant_id: Annotated[str, Path(description="The caller's own tenant.")], principal: Caller
 ) -> str:
-    # The path of another tenant is answered as an unknown one is.
+    # The path of another tenant has the same response as an unknown one.
     if tenant_id != principal.tenant_id:
         raise NotFound
     return tenant_id

@@ -106,14 +106,14 @@ def forward(
         body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
         headers = signed_headers([key], event["id"], int(time.time()), body)
         try:
-            answer = receiver.request(
+            response = receiver.request(
                 "POST",
                 target,
                 content=(body,),
                 length=len(body),
                 headers={**headers, "Content-Type": "application/json"},
             )
-            result = str(answer.status)
+            result = str(response.status)
         except (ConnectionRefused, ConnectionBroken, UnusableAddress) as fault:
             result = str(fault)
         output.line(f"{event['id']}  {event['type']:<24}{result}")

@@ -235,9 +235,9 @@ def bulk_delete(
         if file_id:
             chosen = str(len(set(file_id)))
         else:
-            answer = service.http.request("GET", _PATH, query=wanted.query | {"page_size": 1})
-            total = service.success(answer)["pagination"]["total"]
-            chosen = f"At least {total}" if "Warning" in answer.headers else str(total)
+            response = service.http.request("GET", _PATH, query=wanted.query | {"page_size": 1})
+            total = service.success(response)["pagination"]["total"]
+            chosen = f"At least {total}" if "Warning" in response.headers else str(total)
         raise CommandRefused(f"{chosen} files are chosen, and none was deleted: add --yes to delete them.")
     _begin(service, "bulk-delete", body, json=json)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from sluice.cli.http import HttpAnswer, HttpClient
+from sluice.cli.http import HttpClient, Response
 
 STDIN: Final = "-"
 _CHUNK: Final = 262_144
@@ -26,8 +26,8 @@ class FormFile:
 
     def send(
         self, http: HttpClient, path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
-    ) -> HttpAnswer:
-        """Send the rest of the file with the fields in front of it, and return the answer."""
+    ) -> Response:
+        """Send the rest of the file with the fields in front of it, and return the response."""
         boundary = os.urandom(16).hex()
         parts = [
             f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'

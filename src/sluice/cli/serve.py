@@ -129,7 +129,7 @@ async def _serve(
         if server.should_exit:
             return
         first = await _first_key(settings) if process.is_first and not settings.production else None
-        # Who reads the address may connect at once, so listen before it is printed. Requests are answered only after.
+        # Who reads the address may connect at once, so listen before it is printed. Requests are served only after.
         listener.listen(server.config.backlog)
         if process.is_first:
             _print_start(settings, first, process.count)

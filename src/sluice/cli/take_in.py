@@ -25,7 +25,7 @@ import typer
 
 from sluice.cli import output
 from sluice.cli.form import FormFile
-from sluice.cli.http import HttpAnswer, HttpClient
+from sluice.cli.http import HttpClient, Response
 from sluice.cli.options import Json
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.service import Service, envelope_of, message_of, on_service
@@ -258,7 +258,7 @@ def _take_in(http: HttpClient, source: ImportSource, item: Item, task: dict[str,
     return _outcome(item, response)
 
 
-def _outcome(item: Item, response: HttpAnswer) -> TakenIn:
+def _outcome(item: Item, response: Response) -> TakenIn:
     envelope = envelope_of(response)
     if envelope is None:
         return TakenIn(item.name, item.size, "failed", reason=f"status {response.status} and no envelope")

@@ -74,7 +74,7 @@ class ContentTypes(Policy):
     ]
 
 
-class Encrypted(Policy):
+class EncryptedContent(Policy):
     """Refuse files that are protected by a password, and archives with such members."""
 
 
@@ -199,7 +199,7 @@ class Policies(_Value):
     """All policies of a context; those that are null are not applied."""
 
     content_types: ContentTypes | None = _OMITTED
-    encrypted: Encrypted | None = _OMITTED
+    encrypted: EncryptedContent | None = _OMITTED
     active_content: ActiveContent | None = _OMITTED
     programs_in_archives: ProgramsInArchives | None = _OMITTED
     image: Image | None = _OMITTED

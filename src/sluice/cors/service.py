@@ -1,4 +1,4 @@
-"""What may be done with allowed origins: read and replace a tenant's own, and ask whether a page may read an answer."""
+"""Allowed origins: read and replace a tenant's own, and decide whether a page may read a response."""
 
 import time
 from collections.abc import Sequence

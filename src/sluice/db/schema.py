@@ -703,7 +703,7 @@ webhook_deliveries = Table(
     Column("due_at", Moment, nullable=True),
     Column("created_at", Moment, nullable=False),
     Column("attempted_at", Moment, nullable=True),
-    # The last attempt: null if there was no answer, or none yet.
+    # The last attempt: null if there was no response, or none yet.
     Column("response_status", Integer, nullable=True),
     Column("response_headers", Document, nullable=True),
     Column("response_body", String(2048), nullable=True),

@@ -51,7 +51,7 @@ CONNECTIONS: Final = MetricSpec(
     "Open connections: `silent` without a request (no head yet, or only a part of one), `busy` with one.",
 )
 UNSENT: Final = MetricSpec(
-    "sluice_unsent_bytes", (), "Bytes of answers that clients have not read, in the memory of this process."
+    "sluice_unsent_bytes", (), "Bytes of responses that clients have not read, in the memory of this process."
 )
 PROCESSES: Final = MetricSpec(
     "sluice_processes",

@@ -46,7 +46,7 @@ class UploadTail:
     digest: Sha256 | None
 
 
-class PartWriter(Protocol):
+class UploadPartWriter(Protocol):
     """Keeps the bytes of one request. Close it in any case."""
 
     async def write(self, chunk: bytes) -> None:

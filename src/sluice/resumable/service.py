@@ -39,7 +39,7 @@ from sluice.resumable.parts import (
     FileWriter,
     ObjectWriter,
     PartLost,
-    PartWriter,
+    UploadPartWriter,
     UploadTail,
     fill_spool,
     read_parts,
@@ -102,7 +102,7 @@ class ResumableUploads:
 
         Raise what `Upload.announce` raises, or `TooManyRequests` if too many bytes wait. An upload token has no more
         uploads than files left: a further one takes the place of the oldest that has no byte, such as one whose
-        creation was not answered.
+        creation got no response.
         """
         try:
             await upload.name_context(announced.context_key)
@@ -188,7 +188,7 @@ class ResumableUploads:
             if kept is not None:
                 kept(current)
 
-        writer: PartWriter
+        writer: UploadPartWriter
         if isinstance(self._store, KeepsFiles):
             writer = FileWriter(self._store, begun, note, tail=tail, digest=digest, holds_back=whole)
         else:
@@ -371,7 +371,7 @@ class ResumableUploads:
         return upload
 
     async def _stored(self, upload: ResumableUpload) -> Stored:
-        """Return what was answered when the file was stored; raise `NotFound` if it was deleted."""
+        """Return the result of the request that stored the file; raise `NotFound` if it was deleted."""
         async with self._database.reading(upload.tenant_id) as connection:
             file = await file_rows.find(connection, upload.tenant_id, upload.file_id or "")
             decision = await decision_rows.find(connection, upload.tenant_id, upload.report_id or "")

@@ -40,7 +40,7 @@ async def probe_store(store: ObjectStore, folder: str) -> None:
         raise
     await store.delete(key)
     if found != _PROBE_BODY:
-        raise StoreError("The store answered other bytes than were put there.")
+        raise StoreError("The store returned other bytes than were put there.")
     if await store.size(key) is not None:
         raise StoreError("The store still holds an object that was just deleted.")
 

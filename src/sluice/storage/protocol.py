@@ -23,7 +23,7 @@ class StoreError(Exception):
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer, or refuses every request: the next request is likely to fail as well."""
+    """The store does not respond, or refuses every request: the next request is likely to fail as well."""
 
 
 class StoreFull(StoreError):

@@ -1,6 +1,6 @@
 """Replay: what changed rules would have made of earlier uploads. Pure functions of the facts in the decision log.
 
-No bytes are needed. Where the changed rules ask for a fact that was not measured, the answer is unknown, and why.
+No bytes are needed. Where the changed rules ask for a fact that was not measured, the result is unknown, and why.
 """
 
 import json

@@ -89,7 +89,7 @@ class Purpose:
     `all_checks`: the checks after the first failure are made too, as far as its bytes are there.
     `declared_bytes`: how many bytes will come, by the head of the request, if it states that.
     `attempt`: that of the resumable upload whose bytes came in earlier requests.
-    `idempotency_key`: by which a repeated upload gets the answer of the first.
+    `idempotency_key`: by which a repeated upload gets the response of the first.
     """
 
     stores: bool = True

@@ -54,7 +54,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event on its way to one endpoint, and the answer of the last attempt."""
+    """One event on its way to one endpoint, and the response of the last attempt."""
 
     delivery_id: str
     tenant_id: str

@@ -33,7 +33,7 @@ class FileResult:
 class Offer:
     """What can still be sent with a token, and how. `extensions` is empty if all are accepted.
 
-    With `redirects`, to where the answer to the form may lead, the page stays a plain form: a page whose script sends
+    With `redirects`, to where the response to the form may lead, the page stays a plain form: a page whose script sends
     the files is never left.
     """
 
@@ -74,7 +74,7 @@ def upload_page(
 def policy(offer: Offer | None = None) -> str:
     """Return the Content-Security-Policy of the page.
 
-    `form-action` names where the answer to the form may lead: browsers apply it to redirects too.
+    `form-action` names where the response to the form may lead: browsers apply it to redirects too.
     """
     targets = {"{0.scheme}://{0.netloc}".format(urlsplit(url)) for url in (offer.redirects if offer else ())}
     return (

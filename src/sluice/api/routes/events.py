@@ -118,7 +118,7 @@ async def _stream(
             if events:
                 position = events[-1].sequence
     except (SluiceError, DatabaseUnavailable):
-        return  # the answer has begun, so the client can only learn of it by connecting again
+        return  # the response has begun, so the client can only learn of it by connecting again
     finally:
         feed.leave_place(tenant_id)
 
@@ -148,5 +148,5 @@ def _operation(event: type[Event]) -> dict[str, Any]:
         "security": [],
         "parameters": parameters,
         "requestBody": {"required": True, "content": {"application/json": {"schema": sent, "example": example}}},
-        "responses": {"2XX": {"description": "The event was taken; every other answer is a failure."}},
+        "responses": {"2XX": {"description": "The event was taken; every other response is a failure."}},
     }

@@ -93,10 +93,10 @@ async def send_form(request: Request, token: str, services: Services) -> Respons
     return await _as_page(request, send)
 
 
-async def _as_page(request: Request, answer: Callable[[], Awaitable[Response]]) -> Response:
-    """Return the answer, or the page for what it was refused with."""
+async def _as_page(request: Request, respond: Callable[[], Awaitable[Response]]) -> Response:
+    """Return the response, or the page for the error that refused it."""
     try:
-        return await answer()
+        return await respond()
     except NotFound:
         return _page(request, "unknown", status=HTTPStatus.NOT_FOUND)
     except ContextInactive:
@@ -185,7 +185,7 @@ async def _receive(request: Request, text: str, token: UploadToken) -> tuple[lis
     try:
         boundary = boundary_of(request.headers.get("content-type", ""))
         if boundary is None:
-            raise UnsupportedBody("multipart/form-data")  # noqa: TRY301  (answered as what is wrong with the body)
+            raise UnsupportedBody("multipart/form-data")  # noqa: TRY301  (the same response as for a faulty body)
         require_uncompressed(request)
         most_bytes = min(token.max_files, _FILES_OF_A_FORM) * LARGEST_FILE_BYTES + FORM_OVERHEAD_BYTES
         events = read_parts(read_body(request, most_bytes), boundary)

@@ -21,7 +21,7 @@ class Uploaded(ResponseBody):
     metadata: Metadata
 
 
-class UploadAnswer(Uploaded):
+class UploadOut(Uploaded):
     """A file that was accepted, and the report of its acceptance."""
 
     report_id: str = Field(description="Id of the report, for `GET /api/v1/reports/{report_id}`.")
@@ -33,7 +33,7 @@ class UploadAnswer(Uploaded):
 
     @classmethod
     def of(cls, stored: Stored) -> Self:
-        """Return the answer to an upload that was accepted."""
+        """Return the response to an upload that was accepted."""
         return cls(
             file_id=stored.file_id,
             original_filename=stored.original_filename,

@@ -116,7 +116,7 @@ class UploadTokenCreated(ResponseBody):
 
     @classmethod
     def of(cls, issued: IssuedToken, *, upload_url: str, tus_url: str, form_url: str) -> Self:
-        """Return the answer that shows the token."""
+        """Return the response that shows the token."""
         token = issued.token
         return cls(
             token_id=token.token_id,

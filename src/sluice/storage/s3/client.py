@@ -164,7 +164,7 @@ def make_client(
     settings that the library refuses.
     """
     # The library follows redirects and has no switch for it. A tenant's endpoint could send it to any internal address
-    # and see the answer. So every host but the bucket's own gets a proxy that cannot exist; this also disables
+    # and see the response. So every host but the bucket's own gets a proxy that cannot exist; this also disables
     # `HTTP_PROXY`.
     proxy: ClientConfig = {"proxy_url": NOWHERE, "proxy_excludes": address.host}
     if relay_url is not None:
