@@ -43,7 +43,7 @@ _HOOKS = """
 An event is sent as JSON by POST. A status of 2xx takes it. Everything else is tried again, with the same
 `webhook-id`: after 5 seconds, 5 minutes, 30 minutes, and 2, 5, 10, 14, 20 and 24 hours, each ± 10 %, ten attempts in
 all. A longer `Retry-After` is honoured up to 24 hours. Redirects are not followed; no response within 15 seconds is a
-failure. A receiver that responds 410 is disabled, and so is one to which every delivery has failed for five days; the
+failure. A receiver that responds with 410 is disabled, and so is one to which every delivery has failed for five days; the
 event `endpoint.disabled` tells of it.
 
 - **At least once.** A delivery may come twice, after a crash or if your response was lost. Remember `webhook-id`.
@@ -94,7 +94,7 @@ def verify(secret: str, headers: dict[str, str], body: bytes) -> None:
 ### Try a receiver
 
 `sluice events forward --to http://localhost:3000/hook` sends events to a receiver on your machine, signed as the real
-ones, and prints what it responds.
+ones, and prints its response.
 """
 
 _TYPES = """
