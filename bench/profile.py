@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="counted ones; one more before them is not")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--against", type=Path, help="another checkout of Sluice, profiled in turn with this one")
-    parser.add_argument("--functions", type=int, default=0, help="also print so many functions with the most samples")
+    parser.add_argument("--functions", type=int, default=0, help="also print this many functions with the most samples")
     options = parser.parse_args()
     if options.scan and shutil.which("clamd") is None:
         raise SystemExit("clamd is not installed")

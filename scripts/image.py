@@ -196,10 +196,10 @@ def _show(tag: str, environment: Mapping[str, str]) -> None:
         _ask("contexts", key, json.dumps(context).encode(), "application/json")
         status, first = _upload(key, b"Hello, Sluice!")
         if status != HTTPStatus.CREATED:
-            raise SystemExit(f"the first upload was answered with {status}: {first}")
+            raise SystemExit(f"the first upload got {status}: {first}")
         status, refused = _upload(key, _EICAR.encode())
         if (status, refused["errors"]) != (HTTPStatus.BAD_REQUEST, ["virus_detected"]):
-            raise SystemExit(f"EICAR was answered with {status}: {refused}")
+            raise SystemExit(f"EICAR got {status}: {refused}")
         doctor = json.loads(inside("sluice", "doctor", "--json", is_required=False))
         (sandbox,) = (engine for engine in doctor["engines"] if engine["kind"] == "sandbox")
         if sandbox["state"] != "up" or sandbox["limits"]["level"] != "strict":
@@ -234,8 +234,8 @@ def _ask(path: str, key: str, body: bytes | None = None, content_type: str = "")
     url = f"http://127.0.0.1:{_PORT}/api/v1/{path}"
     request = urllib.request.Request(url, data=body, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  (a loopback address)
-            return answer.status, json.load(answer)
+        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310  (a loopback address)
+            return response.status, json.load(response)
     except urllib.error.HTTPError as fault:
         return fault.code, json.load(fault)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from sluice.contexts.policies import ActiveContent, ContentTypes, Document, Encrypted, Image, Policies
+from sluice.contexts.policies import ActiveContent, ContentTypes, Document, EncryptedContent, Image, Policies
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from sluice.db.rls import ALL_TENANTS
@@ -50,7 +50,7 @@ _AFTER = replace(
     allowed_extensions=("pdf", "jpg", "png", "docx", "xlsx", "pptx", "zip"),
     policies=Policies(
         content_types=ContentTypes(allow=["application/*", "image/*", "text/*"]),
-        encrypted=Encrypted(),
+        encrypted=EncryptedContent(),
         active_content=ActiveContent(),
         image=Image(max_width=300),
         document=Document(max_pages=100),

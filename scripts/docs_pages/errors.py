@@ -60,7 +60,7 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.TooManyEndpoints: "Delete an endpoint that is not needed, or let one receiver take more types of events.",
     errors.EndpointDisabled: "Set its `status` to `active`; `disabled_reason` says why it was disabled.",
     errors.JobEnded: "Nothing to cancel: read the job to see how it ended.",
-    errors.ErasureUnderWay: "Ask for the erasure until its `status` is `done`; a failed one is asked for anew.",
+    errors.ErasureUnderWay: "Ask for the erasure until its `status` is `done`; a failed one can be requested again.",
     errors.TooManyJobs: "List the jobs, and wait for one to end or cancel one.",
     errors.KeyRevoked: "Create a new key. A revoked one never works again.",
     errors.IdempotencyKeyInUse: "Send the same upload again after `Retry-After`.",

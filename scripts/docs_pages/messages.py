@@ -50,7 +50,7 @@ _MEANINGS: Final[Mapping[ParameterType, str]] = {
 _INTRO: Final = """
 # The sender's sentences
 
-What the person who sent a file is told: what was found, what is allowed, and what to do next. There are ten languages.
+What the person who sent a file sees: what was found, what is allowed, and what to do next. There are ten languages.
 The language is found by the lookup of RFC 4647 in the `Accept-Language` header of the request; it is English if no
 other suits. A sentence names no threat, no path, no threshold of a heuristic and nothing of other files.
 
@@ -59,7 +59,7 @@ Applications can show the sentence as it is, or put it into words of their own b
 ## Catalogues
 
 `GET /api/v1/messages` lists the locales, `GET /api/v1/messages/{locale}` returns a catalogue. Neither needs a
-credential. The answer has an `ETag` and may be kept for an hour. The files are in `server/src/sluice/messages`.
+credential. The response has an `ETag` and may be kept for an hour. The files are in `server/src/sluice/messages`.
 
 | Field | Content |
 | --- | --- |

@@ -60,7 +60,7 @@ def setups_for(needs: Collection[str], *, engine: bool, one_process: bool) -> Se
     on the first, unless `SLUICE_TEST_SETUPS` asks for setups by name.
 
     A test of what only one process promises (its log, its memory, its own counters, how it reads a connection) does not
-    run on a fleet, where the proxy answers malformed requests itself. Such a test has the mark `one_process`.
+    run on a fleet, where the proxy responses malformed requests itself. Such a test has the mark `one_process`.
     """
     fitting = [
         setup

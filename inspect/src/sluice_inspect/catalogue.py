@@ -81,11 +81,11 @@ FACTS: Final[Mapping[str, Fact]] = MappingProxyType({
     "members": Fact(
         Unit.COUNT,
         "entries that the archive and the archives in it list, as the service's own limit counts them",
-        f"{_ARCHIVES}; at least so many if the check stopped early",
+        f"{_ARCHIVES}; at least this many if the check stopped early",
     ),
     "depth": Fact(Unit.LEVELS, "1 for an archive, 2 if it holds another one, and so on", _ARCHIVES),
     "unpacked_bytes": Fact(
-        Unit.BYTES, "unpacked bytes of all members at all levels", f"{_ARCHIVES}; at least so many if it stopped early"
+        Unit.BYTES, "unpacked bytes of all members at all levels", f"{_ARCHIVES}; at least this many if it was cut off"
     ),
     "programs": Fact(
         Unit.COUNT, "members of the archive, at all levels, that are programs by their bytes or their name", _ARCHIVES

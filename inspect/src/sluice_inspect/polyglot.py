@@ -2,7 +2,7 @@
 # Data behind a picture is ordinary (previews, maker notes), and so are a picture in an archive and an attachment in a
 # PDF. A second format is one whose readers accept the file: archives and scripts wherever they are, documents and pages
 # as far as their readers look. A file that holds others as they are (an archive, a database, a mail, an old Office
-# document) is looked at only where none of them can be.
+# document) is examined only where none of them can be.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _HOLD_FILES: Final = frozenset({"doc", "xls", "ppt", "msg", "sqlite"})  # as the
 
 _PIECE_BYTES: Final = 1024 * 1024
 _OVERLAP_BYTES: Final = LOOK_AHEAD + 256
-# Browsers search for a page, and PDF readers for the header, in so many bytes; some of these let it begin at the last.
+# Browsers search for a page, PDF readers for the header, in this many bytes; some of these let it begin at the last.
 _SNIFFED_BYTES: Final = 1024
 _PDF_HEADER: Final = re.compile(rb"%PDF-\d")
 _PDF_OBJECT: Final = re.compile(rb"\d[ \t\r\n]+obj\b")
@@ -168,7 +168,7 @@ def _find_disk_image(source: Source) -> str | None:
 
 
 def _is_script(source: Source) -> bool:
-    """Return whether the first bytes open a comment or string behind whose end a script goes on."""
+    """Return whether the first bytes open a comment or string after whose end a script continues."""
     head = source.head
     if _COMMENT_OPENS in {head[6:8], head[4:6], head[2:4]}:
         end = _COMMENT_END

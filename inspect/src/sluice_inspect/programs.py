@@ -7,7 +7,7 @@ from typing import Final
 
 from sluice_inspect.program_names import is_program_name
 
-HEAD_BYTES: Final = 512  # so many first bytes are enough
+HEAD_BYTES: Final = 512  # this many first bytes are enough
 
 _SCRIPTS: Final = frozenset(
     """

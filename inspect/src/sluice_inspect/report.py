@@ -51,7 +51,7 @@ class Outcome(StrEnum):
     CORRUPT = "corrupt"  # does not decode, or is provably incomplete, by its format's own rules
     BLANK = "blank"  # a reader would see nothing
     ENCRYPTED = "encrypted"  # protected by a password, and sound as far as its structure shows
-    UNSUPPORTED = "unsupported"  # the library at hand cannot judge this variant: never a reason to refuse
+    UNSUPPORTED = "unsupported"  # the installed library cannot judge this variant: never a reason to refuse
     TOO_COMPLEX = "too_complex"  # examining it would exceed a limit
 
 
@@ -117,7 +117,7 @@ class Report:
     @classmethod
     def from_json(cls, raw: object) -> "Report":
         """Return the report that a child process wrote; raise `ValueError` for what `to_json` would not write."""
-        # The process parses hostile files and may have been taken over, and the values go on into logs and database.
+        # The process parses hostile files and may have been taken over, and the values reach logs and the database.
         if not isinstance(raw, dict) or raw.keys() != _FIELDS:
             raise ValueError("the report does not have the fields of a report")
         outcome, integrity = Outcome(_text(raw["outcome"])), Outcome(_text(raw["integrity"]))
@@ -283,7 +283,7 @@ class Encrypted(InspectionError):
 
 
 class Unsupported(InspectionError):
-    """The library at hand cannot judge this variant."""
+    """The installed library cannot judge this variant."""
 
     outcome = Outcome.UNSUPPORTED
 

@@ -1,4 +1,4 @@
-"""First bytes that reveal content of another format than the one at hand: web pages, programs, binary formats."""
+"""First bytes that reveal content of another format than the present one: web pages, programs, binary formats."""
 
 import codecs
 import re
@@ -22,7 +22,7 @@ _PAGE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # The tags by which browsers take a text without a stated type for a page: WHATWG MIME Sniffing, 7.1. A comment that is
-# longer than what is looked at here counts as a page, too.
+# longer than what is examined here counts as a page, too.
 _SNIFFED_PAGE: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?+\s*+(?:<!--(?:(?!-->).)*+-->\s*+)*+"
     rb"<(?:(?:iframe|h1|div|font|table|a|style|title|b|body|br|p)[ >]|(?P<open>!--))",

@@ -11,7 +11,7 @@ _LEAST_SECONDS = 0.002  # below, the time is that of the call and the clock
 _TRIES = 12
 _LOOPS = 1_000_000
 _LOOP_SECONDS = 0.014
-"""What so many loops take on the machine for which bounds in seconds are written."""
+"""What this many loops take on the machine for which bounds in seconds are written."""
 
 
 def growth(

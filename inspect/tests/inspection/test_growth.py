@@ -76,14 +76,14 @@ def ratios(cases: Sequence[tuple[Run, Growing]]) -> Iterator[str]:
                 seconds_so_far = int(time.process_time())
                 resource.setrlimit(resource.RLIMIT_CPU, (seconds_so_far + CPU_SECONDS, resource.RLIM_INFINITY))
                 try:
-                    answer = str(ratio(run, growing))
+                    response = str(ratio(run, growing))
                 except BaseException as error:  # noqa: BLE001  (whatever it is, the parent must learn of it)
-                    answer = repr(error)[:500]
-                os.write(writer, answer.encode() + b"\n")
+                    response = repr(error)[:500]
+                os.write(writer, response.encode() + b"\n")
             os._exit(0)
         os.close(writer)
-        with os.fdopen(reader, encoding="utf-8") as answers:
-            lines = answers.read().splitlines()
+        with os.fdopen(reader, encoding="utf-8") as responses:
+            lines = responses.read().splitlines()
         _, status = os.waitpid(child, 0)
         yield from lines
         done += len(lines)
@@ -98,10 +98,10 @@ def test_time_grows_as_the_size_does(kind: str) -> None:
     names = [name for name in CASES if name.partition(",")[0] == kind]
     cases = {(name, run.__name__): (run, CASES[name]) for name in names for run in (check, scan)}
     with every_row() as row:
-        for case, answer in zip(cases, ratios([*cases.values()]), strict=True):
+        for case, response in zip(cases, ratios([*cases.values()]), strict=True):
             with row(case):
-                assert answer[:1].isdigit(), answer
-                assert float(answer) <= MOST_GROWTH
+                assert response[:1].isdigit(), response
+                assert float(response) <= MOST_GROWTH
 
 
 @each_row("name", DENSE)

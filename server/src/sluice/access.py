@@ -38,8 +38,8 @@ def _known_scopes(words: frozenset[str]) -> frozenset[Scope]:
 class KeyLimits:
     """What an API key is limited to besides its scopes; empty and None: not limited.
 
-    `contexts` are keys of contexts, `networks` those from which it may be used, in CIDR notation. Requests that go on
-    with a resumable upload do not count in `rate_per_minute`; those with upload tokens that the key made do.
+    `contexts` are keys of contexts, `networks` those from which it may be used, in CIDR notation. Requests that
+    continue a resumable upload do not count in `rate_per_minute`; those with upload tokens that the key made do.
     """
 
     contexts: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class UploadPermit:
     """What the holder of an upload token may send: files into one context, within limits.
 
     None and empty `allowed_extensions` mean that only the context limits. `metadata` wins over what is sent. Pages of
-    `allowed_origins` may read the answers. `made_by` is the API key or the user that made the token.
+    `allowed_origins` may read the responses. `made_by` is the API key or the user that made the token.
     `is_counted`: the upload is counted as an attempt; one that may repeat an earlier upload is not yet.
     """
 
@@ -247,10 +247,10 @@ WAITING_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _EVENTS)})
 # Routes whose signature is the credential (`files.links`)
 SIGNED_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD)})
 
-# Routes whose path holds the credential, an upload token: the page for whoever has the link
+# Routes whose path holds the credential, an upload token: the upload page
 TOKEN_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _PAGE), ("HEAD", _PAGE), ("POST", _PAGE)})
 
-# Routes that need no credential: they hold no tenant's data, and answer everybody alike
+# Routes that need no credential: they hold no tenant's data, and respond to every caller alike
 PUBLIC_ROUTES: Final[frozenset[Route]] = frozenset(
     {("GET", _MESSAGES), ("GET", f"{_MESSAGES}/{{locale}}"), ("OPTIONS", _RESUMABLE)}
 )
@@ -260,7 +260,7 @@ PUBLIC_ROUTES: Final[frozenset[Route]] = frozenset(
 class Audited:
     """The entry of a route in the audit log: its action, and the path parameter that is its target.
 
-    If the path has no such parameter, the request makes the target and the answer names it.
+    If the path has no such parameter, the request makes the target and the response names it.
     """
 
     action: str

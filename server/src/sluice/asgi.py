@@ -60,7 +60,7 @@ def create_app(
                 if siblings is None:
                     yield
                     return
-                async with siblings.answering(partial(desk.read, services.healths)):
+                async with siblings.serving(partial(desk.read, services.healths)):
                     yield
 
     routes = [*console_routes(), entry_route("/console")] if given.console else []

@@ -21,7 +21,7 @@ class SluiceError(Exception):
     retry_after: float | None = None  # seconds after which a retry makes sense, for 429 and 503
     limit: int | None = None  # how much is allowed in all, for 429
     report: object = None  # the `uploads.report.VerdictReport` of an upload that got so far as to be judged
-    is_replayed: bool = False  # whether an earlier request got this answer first
+    is_replayed: bool = False  # whether an earlier request got this response first
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class LinkRefused(SluiceError):
 
 
 class NotFound(SluiceError):
-    """Unknown, deleted, or of another tenant: the answer does not tell which."""
+    """Unknown, deleted, or of another tenant: the response does not tell which."""
 
     status = 404
     code = "not_found"
@@ -314,12 +314,12 @@ class RotationOverlaps(SluiceError):
 
 
 class UploadTakenOver(SluiceError):
-    """An append to a resumable upload that is at another offset, or that another request goes on with."""
+    """An append to a resumable upload that is at another offset, or that another request continues."""
 
     status = 409
     code = "upload_offset_conflict"
     message = "Upload is at another offset"
-    errors = ("Upload-Offset: ask for the offset with HEAD, and go on from there",)
+    errors = ("Upload-Offset: ask for the offset with HEAD, and continue from there",)
 
     def __init__(self, offset: int | None = None) -> None:
         self.offset = offset  # where it is, if that is known
@@ -480,7 +480,7 @@ class ServiceUnavailable(SluiceError):
 
 
 class SpoolBusy(SluiceError):
-    """Other uploads have so many bytes under way, of this tenant or in all, that a large file found no room in time."""
+    """Uploads in progress, of this tenant or of all, have too many bytes, so a large file found no room in time."""
 
     status = 503
     code = "spool_busy"
@@ -510,7 +510,7 @@ class StorageFull(SluiceError):
 
 
 def or_not_found(value: _T | None) -> _T:
-    """Return a value that was looked for; raise `NotFound` if there is none."""
+    """Return `value`; raise `NotFound` if it is None."""
     if value is None:
         raise NotFound
     return value

@@ -61,7 +61,7 @@ class Settings(BaseSettings):
     production: bool = Field(
         False,
         description="Refuse to start with conveniences meant for one machine: secret files created on the way, or the "
-        "builtin scanner in place of a clamd that does not answer.",
+        "builtin scanner in place of a clamd that does not respond.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Lowest level of log lines that are written."
@@ -213,7 +213,7 @@ class Settings(BaseSettings):
     scanner: Literal["auto", "clamd", "builtin", "off"] = Field(
         "auto",
         description="`clamd` requires one, `builtin` uses Sluice's own rules, `off` refuses uploads to contexts that "
-        "ask for a scan. `auto` uses a clamd that answers and finds the test virus, else "
+        "ask for a scan. `auto` uses a clamd that responds and finds the test virus, else "
         "`builtin`.",
     )
     clamd: Names = Field(
@@ -292,7 +292,7 @@ class Settings(BaseSettings):
         None,
         min_length=16,
         description="Token of 16 characters or more (`Authorization: Bearer …`) that `/metrics` and the details of "
-        "`/health/ready` require. Without one they are shown to nobody.",
+        "`/health/ready` require. Without one, no client may read them.",
     )
     worker_port: int | None = Field(
         None,
@@ -313,7 +313,7 @@ class Settings(BaseSettings):
         ge=1,
         le=65536,
         description="Open connections of a server. When all are taken, the one that has shown no sign of a request for "
-        "the longest time gives way to a new one; if each answers a known caller, the new one gets 503. One tenant has "
+        "the longest time gives way to a new one; if each serves a known caller, the new one gets 503. One tenant has "
         "at most half of those under way that other tenants leave; further requests get 429.",
     )
     connections_per_address: int | None = Field(

@@ -21,8 +21,8 @@ def is_now(text: object) -> bool:
     return abs(parse_timestamp(text) - datetime.now(UTC)) < timedelta(seconds=60)
 
 
-def told(response: httpx.Response) -> str:
-    """Return what was asked and answered: a failure in a loop shows by it which turn it was."""
+def described(response: httpx.Response) -> str:
+    """Return the request and the response in words, so that a failure in a loop shows its turn."""
     request = response.request
     body = request.content[:300] if hasattr(request, "_content") else b"(a stream)"
     return f"{request.method} {request.url} {body!r} -> {response.status_code} {response.text[:500]}"
@@ -31,7 +31,7 @@ def told(response: httpx.Response) -> str:
 def check_response(response: httpx.Response) -> None:
     """Assert what holds for every response of the API: no 500, the envelope, the security headers."""
     response.read()
-    description = told(response)
+    description = described(response)
     assert response.status_code != 500, description
     if "/api/v1" not in response.request.url.path:
         return
@@ -74,14 +74,14 @@ def check_envelope(response: httpx.Response, description: str) -> None:
 
 def data(response: httpx.Response, status: int = 200) -> Any:
     """Return the data of a success that is not paginated."""
-    assert response.status_code == status, told(response)
+    assert response.status_code == status, described(response)
     assert "pagination" not in response.json()
     return response.json()["data"]
 
 
 def page(response: httpx.Response) -> tuple[list[Any], dict[str, int]]:
     """Return the items of a page and its pagination object."""
-    assert response.status_code == 200, told(response)
+    assert response.status_code == 200, described(response)
     body = response.json()
     assert set(body["pagination"]) == PAGINATION
     assert all(type(number) is int for number in body["pagination"].values())
@@ -91,20 +91,22 @@ def page(response: httpx.Response) -> tuple[list[Any], dict[str, int]]:
 
 def assert_error(response: httpx.Response, status: int, message: str, *errors: str) -> None:
     body = response.json()
-    assert (response.status_code, body["message"], body["errors"]) == (status, message, list(errors)), told(response)
+    assert (response.status_code, body["message"], body["errors"]) == (status, message, list(errors)), described(
+        response
+    )
 
 
 def assert_validation_error(response: httpx.Response, *fields: str) -> None:
     """Assert a validation error that names exactly `fields`, one entry per problem."""
-    assert response.status_code == 422, told(response)
+    assert response.status_code == 422, described(response)
     assert response.json()["message"] == "Validation error"
     entries = [entry.partition(": ") for entry in response.json()["errors"]]
-    assert sorted(entry[0] for entry in entries) == sorted(fields), told(response)
-    assert all(problem.strip() for _, _, problem in entries), told(response)
+    assert sorted(entry[0] for entry in entries) == sorted(fields), described(response)
+    assert all(problem.strip() for _, _, problem in entries), described(response)
 
 
 def assert_rejected(response: httpx.Response, reason: str, status: int = 400) -> None:
-    assert (response.status_code, response.json()["errors"]) == (status, [reason]), told(response)
+    assert (response.status_code, response.json()["errors"]) == (status, [reason]), described(response)
     assert re.fullmatch(r"File rejected: \S.*", response.json()["message"])
 
 

@@ -79,11 +79,11 @@ def _path(route: str, client: ApiClient) -> str:
 @pytest.mark.asvs("8.3.1", "8.2.1")
 def test_every_route_requires_a_credential(shared_client: ApiClient, method: str, route: str) -> None:
     for credential in (None, "wrong"):
-        answer = shared_client.with_credential(credential).request(method, _path(route, shared_client))
-        if method == "HEAD":  # an answer without a body
-            assert answer.status_code == 401
+        response = shared_client.with_credential(credential).request(method, _path(route, shared_client))
+        if method == "HEAD":  # a response without a body
+            assert response.status_code == 401
         else:
-            assert_unauthenticated(answer)
+            assert_unauthenticated(response)
 
 
 def _with_valid_checksum(text: str) -> str:
@@ -345,8 +345,8 @@ def test_scopes_of_a_token_come_from_its_claim_and_without_them_it_only_reads_co
 
 def test_token_without_a_scope_claim_gets_the_default_scopes(limited_service: Service) -> None:
     client = limited_service.new_client()
-    user, nobody = client.with_credential(client.token()), client.with_credential(client.token(scope=""))
+    user, unscoped = client.with_credential(client.token()), client.with_credential(client.token(scope=""))
     assert user.get("/files").status_code == 200
     assert user.delete("/files/file_unknown").status_code == 404
     assert_error(user.get("/files/file_unknown"), 403, "Download scope required", NO_SCOPE)
-    assert_error(nobody.get("/files"), 403, "Metadata scope required", NO_SCOPE)
+    assert_error(unscoped.get("/files"), 403, "Metadata scope required", NO_SCOPE)

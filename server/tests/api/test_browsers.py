@@ -78,9 +78,9 @@ def test_docs_page_loads_only_its_own_scripts_and_styles(shared_client: ApiClien
 @pytest.mark.asvs("3.5.1", "3.5.2")
 def test_cookies_and_basic_authentication_are_no_credential(shared_client: ApiClient) -> None:
     key = str(shared_client.authorization).removeprefix("Bearer ")
-    nobody, cookies = shared_client.with_credential(None), f"Authorization={key}; api_key={key}; session={key}"
+    anonymous, cookies = shared_client.with_credential(None), f"Authorization={key}; api_key={key}; session={key}"
     for headers in ({"Cookie": cookies}, {"Proxy-Authorization": f"Bearer {key}"}):
-        assert nobody.request("POST", "/contexts", json={}, headers=headers).status_code == 401
+        assert anonymous.request("POST", "/contexts", json={}, headers=headers).status_code == 401
     basic = httpx.BasicAuth("user", key)
     assert shared_client.service.http.get("/api/v1/contexts", auth=basic).status_code == 401
 

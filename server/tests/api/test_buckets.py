@@ -23,7 +23,7 @@ UNKNOWN = "bkt_00000000000000000000000000"
 UNPROBED: dict[str, Any] = {
     "name": "archive",
     "access_key_id": "AKIAIOSFODNN7EXAMPLE",
-    "secret_access_key": "canary-secret-that-is-never-told",
+    "secret_access_key": "canary-secret-that-is-never-shown",
     "default_bucket": "archive-of-weir",
 }
 """A well-formed body; it is refused before a probe, or names an endpoint that does not exist."""
@@ -128,7 +128,7 @@ def test_valid_value_is_kept_without_outer_slashes(client_on_s3: ApiClient, fiel
 
 
 @each_row("field, wrong", [
-    *(("secret_access_key", "canary-secret-that-is-never-told"), ("access_key_id", "UNKNOWNKEY0123456")),
+    *(("secret_access_key", "canary-secret-that-is-never-shown"), ("access_key_id", "UNKNOWNKEY0123456")),
     ("default_bucket", "a-bucket-that-is-not-there"),
 ])  # fmt: skip
 def test_unusable_bucket_is_refused_with_a_reason(client_on_s3: ApiClient, field: str, wrong: str) -> None:
@@ -273,7 +273,7 @@ def test_credential_is_rotated_only_as_a_whole_and_to_a_working_one(s3: RadosGat
         assert response.status_code == 422
         assert all(": " in problem for problem in response.json()["errors"])
     right = {"access_key_id": s3.access_key, "secret_access_key": s3.secret_key}
-    response = client.patch(path, right | {"secret_access_key": "canary-secret-that-is-never-told"})
+    response = client.patch(path, right | {"secret_access_key": "canary-secret-that-is-never-shown"})
     assert response.status_code == 422
     assert "canary" not in response.text
     client.store(context=context)

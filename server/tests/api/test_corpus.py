@@ -32,12 +32,14 @@ def _files(kind: str, label: str, tier: str | None = None) -> list[Path]:
 def _unexpected(
     client: ApiClient, context: str, paths: list[Path], *right: list[str], share: int = 1
 ) -> dict[str, str]:
-    """Upload files, or only the beginning of each; return the answers without one of the errors, by file name."""
-    answers = {
+    """Upload files, or only the beginning of each; return the responses without one of the errors, by file name."""
+    responses = {
         path.name: client.upload(path.name, path.read_bytes()[: path.stat().st_size // share], context=context)
         for path in paths
     }
-    return {name: answer.text for name, answer in answers.items() if answer.json().get("errors", []) not in right}
+    return {
+        name: response.text for name, response in responses.items() if response.json().get("errors", []) not in right
+    }
 
 
 @pytest.mark.engine  # the other setup scans with clamd

@@ -1,6 +1,6 @@
 """Endpoints of buckets that the operator took off the list, and named ones in plain HTTP, as in private networks.
 
-Nothing is sent to an unlisted one, and everything else goes on; every request to a name goes to the checked address.
+Nothing is sent to an unlisted one, and everything else continues; every request to a name goes to the checked address.
 """
 
 import socket

@@ -48,9 +48,9 @@ def erase(client: ApiClient, **subject: Any) -> dict[str, Any]:
 
 def stated(client: ApiClient, erasure: dict[str, Any]) -> dict[str, Any]:
     """Return what the receipt of an erasure states, once its signature is verified."""
-    answer = data(client.get(f"/erasures/{erasure['job_id']}/receipt"))
+    response = data(client.get(f"/erasures/{erasure['job_id']}/receipt"))
     keys = httpx.get(f"{client.service.url}/.well-known/sluice-receipts.json").json()
-    return verify_receipt(answer["receipt"], keys)
+    return verify_receipt(response["receipt"], keys)
 
 
 def rows_that_name(client: ApiClient, word: str) -> list[str]:
@@ -147,8 +147,8 @@ def test_after_an_erasure_nothing_names_the_person(deployments: Deployments, set
         assert page(client.get("/audit", actor="erased"))[1]["total"] > 0
         done = {entry["action"] for entry in page(client.get("/audit", page_size=100))[0]}
         assert {"erasure.created", "erasure.completed", "file.erased", "file.purged"} <= done
-        (told,) = data(client.get("/events", type="erasure.completed"))
-        assert told["data"]["files_erased"] == erasure["files_erased"]
+        (completed,) = data(client.get("/events", type="erasure.completed"))
+        assert completed["data"]["files_erased"] == erasure["files_erased"]
         if setup == "sqlite-local":
             settings = {"DATA_DIR": str(deployment.data_dir), "DATABASE_URL": deployment.database_url}
             saved = deployment.folder / "saved"
@@ -268,9 +268,9 @@ PATH = "/.well-known/sluice-receipts.json"
 
 
 def _public_keys(client: ApiClient) -> dict[str, Any]:
-    answer = httpx.get(client.service.url + PATH)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    found: dict[str, Any] = answer.json()
+    response = httpx.get(client.service.url + PATH)
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+    found: dict[str, Any] = response.json()
     (key,) = found["keys"]
     assert (set(key), key["kty"], key["crv"]) == ({"kty", "crv", "alg", "use", "kid", "x"}, "OKP", "Ed25519")
     return found
@@ -279,9 +279,9 @@ def _public_keys(client: ApiClient) -> dict[str, Any]:
 def test_a_receipt_states_what_was_judged_and_no_person_and_only_the_unchanged_one_verifies(tenant: ApiClient) -> None:
     context = tenant.create_context()
     file_id = tenant.store("note.txt", context=context)
-    answer = data(tenant.get(f"/files/{file_id}/receipt"))
-    assert answer["keys_path"] == PATH
-    stated = verify_receipt(answer["receipt"], _public_keys(tenant))
+    response = data(tenant.get(f"/files/{file_id}/receipt"))
+    assert response["keys_path"] == PATH
+    stated = verify_receipt(response["receipt"], _public_keys(tenant))
     assert (stated["kind"], stated["tenant_id"], stated["file_id"]) == ("file", tenant.tenant_id, file_id)
     assert (stated["sha256"], stated["size_bytes"]) == (hashlib.sha256(TEXT).hexdigest(), len(TEXT))
     assert (stated["content_type"], stated["verdict"], stated["reason"]) == ("text/plain", "accepted", None)

@@ -69,8 +69,8 @@ def test_each_change_has_an_event(client: ApiClient) -> None:
         "file.deleted": {"file_id": stored["file_id"]},
         "api_key.revoked": {"api_key_id": key.api_key_id},
     }
-    for kind, told in expected.items():
-        assert by_type[kind] | told == by_type[kind]
+    for kind, fields in expected.items():
+        assert by_type[kind] | fields == by_type[kind]
 
 
 def test_a_reader_goes_on_behind_the_last_event_that_it_has(client: ApiClient) -> None:
@@ -137,8 +137,8 @@ def test_readers_that_wait_are_limited_for_each_tenant(client: ApiClient) -> Non
         assert until(lambda: [reader.done() for reader in readers].count(True) >= 3, 20), "no reader was refused"
         assert data(other_client.get("/events", after=last_id(other_client), wait=1)) == []
         client.create_key("upload")
-        answers = [reader.result(20) for reader in readers]
-    refused = [answer for answer in answers if answer.status_code == 429]
+        responses = [reader.result(20) for reader in readers]
+    refused = [response for response in responses if response.status_code == 429]
     assert len(refused) == 3
     assert_error(refused[0], 429, refused[0].json()["message"], "Too many readers of this tenant wait for events")
-    assert all(len(data(answer)) == 1 for answer in answers if answer not in refused)
+    assert all(len(data(response)) == 1 for response in responses if response not in refused)

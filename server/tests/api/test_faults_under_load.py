@@ -1,6 +1,6 @@
 """PostgreSQL, S3 and Redis behind a faulty proxy, while clients upload.
 
-No acknowledged file is lost, clients get a 503 in bounded time, and the same processes go on when the fault is over.
+No acknowledged file is lost, clients get a 503 in bounded time, and the same processes continue after the fault.
 The short run has one fault of each; `make faults` has every fault for 20 seconds each.
 """
 

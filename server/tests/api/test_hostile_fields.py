@@ -94,7 +94,7 @@ def service_without_probe(deployments: Deployments, setup_name: str) -> Iterator
 def target(service_without_probe: Service) -> tuple[ApiClient, dict[str, str]]:
     client = service_without_probe.new_client().with_store()
     context = client.create_context(scan_for_viruses=False)
-    file_id = client.store(context=context)  # before there is a bucket that nobody serves
+    file_id = client.store(context=context)  # before there is a bucket without a server
     bucket = data(client.post(client.buckets, _valid(client.buckets)), 201)
     job = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)
     return client, webhook_ids(client) | {

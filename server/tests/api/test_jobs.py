@@ -44,8 +44,8 @@ def _refused(job: dict[str, Any]) -> dict[str, str]:
     return {one["file_id"]: one["reason"] for one in job["refused"]}
 
 
-def _assert_told(client: ApiClient, key: Key, done: str, job: dict[str, Any], *file_ids: str) -> None:
-    """Assert that the audit log and the events tell what a key's job did to these files."""
+def _assert_recorded(client: ApiClient, key: Key, done: str, job: dict[str, Any], *file_ids: str) -> None:
+    """Assert that the audit log and the events record what a key's job did to these files."""
     audited = page(client.get("/audit", actor=key.api_key_id))[0]
     entries = {("job.created", job["job_id"]), *((done, file_id) for file_id in file_ids)}
     assert {(entry["action"], entry["target"]) for entry in audited} == entries
@@ -90,7 +90,7 @@ def test_files_are_deleted_and_restored_by_a_filter_with_quota_events_and_audit_
     assert job["total"] == 2
     assert _ended(tenant, job)["done"] == 2
     assert (_left(tenant, context), tenant.used_bytes(context)) == (["0.txt", "2.txt"], used // 2)
-    _assert_told(tenant, deleter, "file.deleted", job, stored[1], stored[3])
+    _assert_recorded(tenant, deleter, "file.deleted", job, stored[1], stored[3])
     _ended(tenant, _begin(tenant, filter={"context": context}, max_files=10))
     assert tenant.used_bytes(context) == 0
     wanted |= {"filename": ".TXT"}
@@ -99,7 +99,7 @@ def test_files_are_deleted_and_restored_by_a_filter_with_quota_events_and_audit_
     ended = _ended(tenant, job)
     assert (ended["status"], ended["done"], ended["skipped"]) == ("done", 2, 0)
     assert (_left(tenant, context), tenant.used_bytes(context)) == (["1.txt", "3.txt"], used // 2)
-    _assert_told(tenant, restorer, "file.restored", job, stored[1], stored[3])
+    _assert_recorded(tenant, restorer, "file.restored", job, stored[1], stored[3])
 
 
 def test_files_are_restored_by_their_ids_and_each_that_is_not_is_named_with_the_reason(tenant: ApiClient) -> None:

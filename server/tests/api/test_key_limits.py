@@ -54,14 +54,14 @@ def test_refusal_by_limits_names_what_was_expected_and_found_and_is_in_the_audit
     def create(scope: str, **limits: Any) -> httpx.Response:
         return client.post("/api-keys", {"name": "CI", "scopes": [scope], **limits})
 
-    for answer, problem in [
+    for response, problem in [
         (create("upload", allowed_networks=["192.0.2.1/24"]), network),
         (create("upload", contexts=[context, "unknown_one"]), unknown),
         (client.patch(key_path(key), {"contexts": ["unknown_one"]}), unknown),
         (create("admin", contexts=[context]), not_of_admins),
         (client.patch(key_path(limited), {"scopes": ["admin"]}), not_of_admins),
     ]:
-        assert_error(answer, 422, "Validation error", problem)
+        assert_error(response, 422, "Validation error", problem)
     assert data(client.get(key_path(key)))["contexts"] == []
     own, other = client.create_context(), client.create_context()
     key = client.create_key(*ALL_SCOPES, contexts=[own])
@@ -259,8 +259,8 @@ def test_address_behind_a_trusted_proxy_is_that_of_the_client(deployments: Deplo
         caller = client.with_credential(client.create_key("metadata", allowed_networks=networks))
         good = ("192.0.2.9", "2001:db8::7", "203.0.113.1, 192.0.2.9", "::ffff:192.0.2.9")
         bad = ("203.0.113.1", "192.0.2.9, 203.0.113.1", "2001:db9::7", "not an address")
-        answers = {forwarded: status(caller, forwarded) for forwarded in (*good, *bad)}
-        assert answers == dict.fromkeys(good, 200) | dict.fromkeys(bad, 403)
+        responses = {forwarded: status(caller, forwarded) for forwarded in (*good, *bad)}
+        assert responses == dict.fromkeys(good, 200) | dict.fromkeys(bad, 403)
         assert caller.get("/files").status_code == 403
         # failed credentials are counted for each address; the client wrote everything left of the proxy's own entry
         wrong = client.with_credential("wrong")

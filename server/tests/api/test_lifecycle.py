@@ -59,7 +59,7 @@ def content_of(client: ApiClient, file_id: str) -> bytes:
 
 
 def grow_old(client: ApiClient, file_id: str, days: int) -> str:
-    """Let a file have been uploaded so many days ago; return its id, which tells that too."""
+    """Change the upload of a file to this many days ago; return its id, which contains that time too."""
     at = datetime.now(UTC) - timedelta(days=days)
     older = f"{first_id('file', at)[:-6]}{next(_numbers):06}"
     client.execute_sql(
@@ -115,8 +115,8 @@ def test_a_file_is_restored_only_into_free_room_which_restores_at_the_same_time_
         files.append(client.store(name, BIG, context=context))
     client.delete(f"/files/{files[-1]}")
     with ThreadPoolExecutor(9) as threads:
-        answers = list(threads.map(lambda file_id: client.post(f"/files/{file_id}/restore"), files * 3))
-    assert {answer.status_code for answer in answers} == {200, 400}
+        responses = list(threads.map(lambda file_id: client.post(f"/files/{file_id}/restore"), files * 3))
+    assert {response.status_code for response in responses} == {200, 400}
     assert [is_there(client, file_id) for file_id in files].count(True) == 1
     assert client.used_bytes(context) == len(BIG)
 
@@ -240,9 +240,9 @@ def test_without_retention_the_views_show_none_and_a_wrong_one_is_refused(client
 def doubtful(client: ApiClient) -> Doubtful:
     """A tenant, the context of a file in quarantine, and the file, as its reviewer sees them."""
     context = client.create_context(policies={"filename_pattern": {"mode": "quarantine", "pattern": "good.*"}})
-    answer = data(client.upload("doubtful.txt", TEXT, context=context), 201)
-    assert answer["outcome"] == "quarantined"
-    return client, context, answer["file_id"]
+    response = data(client.upload("doubtful.txt", TEXT, context=context), 201)
+    assert response["outcome"] == "quarantined"
+    return client, context, response["file_id"]
 
 
 def test_a_reviewer_sees_the_quarantine_and_releases_a_file(doubtful: Doubtful) -> None:
@@ -256,8 +256,8 @@ def test_a_reviewer_sees_the_quarantine_and_releases_a_file(doubtful: Doubtful) 
     assert data(reviewer.get("/quarantine", context="another")) == []
     assert data(reviewer.get("/quarantine", after=file_id)) == []
     assert_not_found(client.get(f"/files/{file_id}"))
-    answer = data(reviewer.post(f"/quarantine/{file_id}/release", {"comment": "known sender"}))
-    assert answer == {"file_id": file_id, "outcome": "released"}
+    response = data(reviewer.post(f"/quarantine/{file_id}/release", {"comment": "known sender"}))
+    assert response == {"file_id": file_id, "outcome": "released"}
     assert content_of(client, file_id) == TEXT
     assert data(reviewer.get("/quarantine")) == []
     assert_not_found(reviewer.post(f"/quarantine/{file_id}/release", {"comment": "again"}))
@@ -272,10 +272,10 @@ def test_a_file_in_quarantine_is_downloaded_as_an_archive_with_a_password_by_rev
     require("7-Zip", "7z", apt="p7zip-full")
     key, path = client.create_key("review"), f"/quarantine/{file_id}/download"
     assert client.with_credential(client.create_key("download", "metadata")).get(path).status_code == 403
-    answer = client.with_credential(key).get(path)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
-    assert answer.headers["content-disposition"] == f'attachment; filename="{file_id}.zip"'
-    (tmp_path / "a.zip").write_bytes(answer.content)
+    response = client.with_credential(key).get(path)
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/zip")
+    assert response.headers["content-disposition"] == f'attachment; filename="{file_id}.zip"'
+    (tmp_path / "a.zip").write_bytes(response.content)
     run(["7z", "x", "-pinfected", f"-o{tmp_path / 'out'}", str(tmp_path / "a.zip")])
     (opened,) = (tmp_path / "out").iterdir()
     shown = data(client.get("/quarantine"))[0]
@@ -294,8 +294,8 @@ def test_a_refused_file_is_deleted_and_restored_into_quarantine(doubtful: Doubtf
     data(hold(client, f"/files/{file_id}"))
     assert_error(client.post(f"/quarantine/{file_id}/refuse", {"comment": "macros"}), 409, *HELD)
     data(client.delete(f"/files/{file_id}/hold"))
-    answer = data(client.post(f"/quarantine/{file_id}/refuse", {"comment": "macros"}))
-    assert answer == {"file_id": file_id, "outcome": "refused"}
+    response = data(client.post(f"/quarantine/{file_id}/refuse", {"comment": "macros"}))
+    assert response == {"file_id": file_id, "outcome": "refused"}
     assert not is_there(client, file_id)
     assert client.used_bytes(context) == 0
     assert event_types(client, file_id) == ["file.quarantined", "file.refused"]
@@ -311,8 +311,8 @@ def test_a_reviewer_asks_for_a_scan_and_the_file_stays(doubtful: Doubtful) -> No
         assert_not_found(client.post(f"/quarantine/file_unknown/{word}", {"comment": "x"}))
     assert_validation_error(client.get("/quarantine", page=2), "page")
     first = data(client.get("/quarantine"))[0]["scanned_at"]
-    answer = data(client.post(f"/quarantine/{file_id}/rescan", {"comment": "new signatures"}))
-    assert answer == {"file_id": file_id, "rescan_asked": True}
+    response = data(client.post(f"/quarantine/{file_id}/rescan", {"comment": "new signatures"}))
+    assert response == {"file_id": file_id, "rescan_asked": True}
 
     def is_scanned() -> bool:
         (one,) = data(client.get("/quarantine"))

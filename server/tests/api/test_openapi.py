@@ -135,14 +135,14 @@ OF_EVERY_ANSWER = {
 
 
 def _undeclared(document: dict[str, Any], path: str, response: httpx.Response) -> set[str]:
-    """Return the headers of an answer to a POST that the document does not list, and the type of its body likewise."""
+    """Return the headers of a response to a POST that the document does not list, and the type of its body likewise."""
     described = _operation(document, "POST", path)["responses"][str(response.status_code)]
     declared = {name.lower() for name in described.get("headers", {})} | OF_EVERY_ANSWER
     types = {response.headers["content-type"].partition(";")[0]} - set(described["content"])
     return (set(response.headers) - declared) | types
 
 
-def test_headers_and_types_of_answers_are_documented(document: dict[str, Any], client: ApiClient) -> None:
+def test_headers_and_types_of_responses_are_documented(document: dict[str, Any], client: ApiClient) -> None:
     limit = {"max_uploads": 3, "window_seconds": 3600}
     context = client.create_context(scan_for_viruses=False, upload_rate_limit=limit)
     path, sent = "/api/v1/files/upload", []
@@ -234,7 +234,7 @@ def _kinds(document: dict[str, Any], schema: dict[str, Any], where: str) -> Iter
 
 
 def _with_every_kind_of_field(document: dict[str, Any]) -> set[str]:
-    """Return the ids of so many operations that each kind of parameter and of field is in one of them."""
+    """Return the ids of operations that together have each kind of parameter and of field."""
     kinds: dict[str, set[tuple[object, ...]]] = {}
     for path, methods in document["paths"].items():
         for operation in [] if path.startswith("/api/v1/uploads") else methods.values():
@@ -288,6 +288,6 @@ def test_method_that_is_not_described_is_refused_with_those_that_are(
         sent = re.sub(r"{\w+}", "x", path)
         alike = [known for known in described if re.fullmatch(re.sub(r"{\w+}", "[^/]+", known), sent)]
         method = min({"PUT", "PATCH", "DELETE"} - set().union(*(described[known] for known in alike)))
-        answer = service.http.request(method, sent)
-        assert answer.status_code == 405, (method, path)
-        assert set(answer.headers["allow"].split(", ")) - {"OPTIONS", "HEAD"} == methods - {"HEAD", "OPTIONS"}, path
+        response = service.http.request(method, sent)
+        assert response.status_code == 405, (method, path)
+        assert set(response.headers["allow"].split(", ")) - {"OPTIONS", "HEAD"} == methods - {"HEAD", "OPTIONS"}, path

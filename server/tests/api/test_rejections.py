@@ -1,6 +1,6 @@
 """A real rejection for each reason code: the report and the sentence in every language, as `docs/reasons.md` shows them.
 
-They are recorded in `scripts/docs_pages/rejections.json`. After a change that is meant, write them anew, then the page:
+They are recorded in `scripts/docs_pages/rejections.json`. After an intended change, write them again, then the page:
 
     SLUICE_TEST_RECORD=1 pytest -n 0 server/tests/api/test_rejections.py && make docs
 """
@@ -159,15 +159,15 @@ def test_rejection_has_the_recorded_report_and_sentences(sqlite_local: Service) 
             context = client.create_context(**{"context_key": "claims", "scan_for_viruses": False, **case.rules})
             if case.stored_before:
                 client.store(case.name, case.content, context=context)
-            answer = client.upload(case.name, case.content, context=context)
+            response = client.upload(case.name, case.content, context=context)
             with row(reason):
-                assert_rejected(answer, reason.value, 429 if reason in LIMITS else 400)
-                sentences = {locale: _report_in(client, answer, locale)["message"] for locale in LOCALES}
-                _compare(reason, case, answer.json()["report"], sentences)
+                assert_rejected(response, reason.value, 429 if reason in LIMITS else 400)
+                sentences = {locale: _report_in(client, response, locale)["message"] for locale in LOCALES}
+                _compare(reason, case, response.json()["report"], sentences)
 
 
-def _report_in(client: ApiClient, answer: httpx.Response, locale: str) -> dict[str, Any]:
-    path = f"/reports/{answer.headers['sluice-report-id']}"
+def _report_in(client: ApiClient, response: httpx.Response, locale: str) -> dict[str, Any]:
+    path = f"/reports/{response.headers['sluice-report-id']}"
     found: dict[str, Any] = data(client.request("GET", path, headers={"Accept-Language": locale}))
     assert found["locale"] == locale
     return found

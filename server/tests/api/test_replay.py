@@ -35,10 +35,10 @@ def files() -> Mapping[str, bytes]:
 
 
 def replay(client: ApiClient, context: str, changes: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = data(client.post(f"/contexts/{context}/replay", {"changes": changes, **more}))
-    counted = sum(group["count"] for name in GROUPS for group in answer[name]) + answer["unknown"]["count"]
-    assert answer["judged"] == counted + answer["unchanged"]
-    return answer
+    response: dict[str, Any] = data(client.post(f"/contexts/{context}/replay", {"changes": changes, **more}))
+    counted = sum(group["count"] for name in GROUPS for group in response[name]) + response["unknown"]["count"]
+    assert response["judged"] == counted + response["unchanged"]
+    return response
 
 
 def counts(groups: list[dict[str, Any]]) -> dict[str, int]:
@@ -51,13 +51,13 @@ def test_a_change_is_shown_by_what_it_would_have_done(client: ApiClient) -> None
     for name in ("a.png", "wide.png", "white.png", "a.pdf"):
         client.upload(name, files()[name], context=context)
     policies = {"image": {"max_width": 100}, "content_types": {"allow": ["image/*"], "mode": "quarantine"}}
-    answer = replay(client, context, {"reject_blank_files": False, "policies": policies})
-    assert (answer["judged"], answer["unchanged"], answer["truncated"]) == (4, 1, False)
-    assert counts(answer["would_reject"]) == {"image_dimensions": 1}
-    assert counts(answer["would_accept"]) == {"blank_document": 1}
-    assert counts(answer["would_quarantine"]) == {"content_type_not_allowed": 1}
-    assert answer["unknown"] == {"count": 0, "because": []}
-    (sample,) = answer["would_reject"][0]["samples"]
+    response = replay(client, context, {"reject_blank_files": False, "policies": policies})
+    assert (response["judged"], response["unchanged"], response["truncated"]) == (4, 1, False)
+    assert counts(response["would_reject"]) == {"image_dimensions": 1}
+    assert counts(response["would_accept"]) == {"blank_document": 1}
+    assert counts(response["would_quarantine"]) == {"content_type_not_allowed": 1}
+    assert response["unknown"] == {"count": 0, "because": []}
+    (sample,) = response["would_reject"][0]["samples"]
     assert (sample["filename"], sample["size_bytes"]) == ("wide.png", len(files()["wide.png"]))
     assert data(client.get(f"/reports/{sample['report_id']}"))["file"]["original_filename"] == "wide.png"
 
@@ -68,8 +68,8 @@ def test_a_replay_changes_nothing_and_shows_at_most_five_samples(client: ApiClie
     for number in range(7):
         client.store(f"{number}.txt", b"words", context=context)
     before, decisions = data(client.get(f"/contexts/{context}")), len(client.decisions())
-    answer = replay(client, context, {"allowed_extensions": ["pdf"]})
-    assert counts(answer["would_reject"]) == {"extension_not_allowed": 7}
+    response = replay(client, context, {"allowed_extensions": ["pdf"]})
+    assert counts(response["would_reject"]) == {"extension_not_allowed": 7}
     (group,) = replay(client, context, {"policies": {"min_size_bytes": {"bytes": 6}}})["would_reject"]
     names = [sample["filename"] for sample in group["samples"]]
     assert (group["count"], names) == (7, ["0.txt", "1.txt", "2.txt", "3.txt", "4.txt"])
@@ -170,13 +170,13 @@ def test_a_replay_says_what_the_change_then_does(client: ApiClient) -> None:
         nonlocal known
         context = client.create_context(**earlier)
         before = uploaded(client, context)
-        answer = replay(client, context, rules)
+        response = replay(client, context, rules)
         after = uploaded(client, client.create_context(**rules))
         again = {name: judged_again(before[name], after[name]) for name in files()}
         assert {name: each for name, each in again.items() if each not in (None, verdict_of(after[name]))} == {}
-        assert answer["unknown"]["count"] == list(again.values()).count(None)
-        assert answer["unchanged"] == sum(again[name] == verdict_of(before[name]) for name in files())
-        known += len(files()) - answer["unknown"]["count"]
+        assert response["unknown"]["count"] == list(again.values()).count(None)
+        assert response["unchanged"] == sum(again[name] == verdict_of(before[name]) for name in files())
+        known += len(files()) - response["unknown"]["count"]
 
     compare()
     assert known

@@ -1,4 +1,4 @@
-"""Verdict reports: in every answer to an upload, in lists, as much as the caller may see; facts in the decision log."""
+"""Verdict reports: in every response to an upload, in lists, as much as the caller may see; facts in the decision log."""
 
 import gzip
 import json
@@ -108,15 +108,15 @@ def test_the_sentence_is_in_the_senders_language(client: ApiClient, language: st
 @each_row("scopes", [("upload",), ("upload", "metadata"), ("admin",)])
 def test_nobody_sees_the_name_of_a_threat(client: ApiClient, scopes: tuple[str, ...]) -> None:
     caller = client.with_credential(client.create_key(*scopes))
-    answer = caller.upload("eicar.txt", EICAR, context=client.create_context())
-    assert_rejected(answer, "virus_detected")
+    response = caller.upload("eicar.txt", EICAR, context=client.create_context())
+    assert_rejected(response, "virus_detected")
     if scopes == ("upload",):  # who sees what the sender may know
-        assert set(answer.json()["report"]) == SENDER_FIELDS
+        assert set(response.json()["report"]) == SENDER_FIELDS
         assert caller.get("/reports").status_code == 403
     threat = client.decisions()[0]["facts"]["scanned"]["threat"]
     assert threat
-    reports = [client.get("/reports"), client.get(f"/reports/{answer.headers['sluice-report-id']}")]
-    assert all(threat.lower() not in shown.text.lower() for shown in (answer, *reports))
+    reports = [client.get("/reports"), client.get(f"/reports/{response.headers['sluice-report-id']}")]
+    assert all(threat.lower() not in shown.text.lower() for shown in (response, *reports))
 
 
 @each_row(
@@ -130,10 +130,10 @@ def test_nobody_sees_the_name_of_a_threat(client: ApiClient, scopes: tuple[str, 
 def test_nobody_sees_a_limit(client: ApiClient, reason: str, name: str, content: Content, limit: int) -> None:
     context = client.create_context(scan_for_viruses=False)
     caller = client.with_credential(client.create_key("upload", "metadata"))
-    answer = caller.upload(name, content(), context=context)
-    assert_rejected(answer, reason)
+    response = caller.upload(name, content(), context=context)
+    assert_rejected(response, reason)
     assert str(limit) in client.decisions()[-1]["detail"]
-    for report in (answer.json()["report"], *page(client.get("/reports"))[0]):
+    for report in (response.json()["report"], *page(client.get("/reports"))[0]):
         assert not re.search(rf"\b{limit}\b", json.dumps(report["checks"]))
 
 
@@ -234,8 +234,8 @@ def test_a_dry_run_makes_all_checks_and_stores_nothing(client: ApiClient) -> Non
 
 
 def test_dry_runs_of_a_tenant_are_limited(client: ApiClient, context: str) -> None:
-    answers = [send(client, "a.txt", b"hello", context, "validate").status_code for _ in range(61)]
-    assert answers == [200] * 60 + [429]
+    responses = [send(client, "a.txt", b"hello", context, "validate").status_code for _ in range(61)]
+    assert responses == [200] * 60 + [429]
     client.store("a.txt", b"hello there", context=context)
 
 
@@ -296,10 +296,10 @@ def test_of_parallel_duplicates_one_is_stored_and_named_to_those_who_may_list_fi
 ) -> None:
     strict = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda n: client.upload(f"{n}.png", picture(), context=strict), range(16)))
-    assert sorted({answer.status_code for answer in answers}) in ([201, 400], [201, 400, 503], [201, 503])
-    assert [answer.status_code for answer in answers].count(201) == 1
-    assert all(answer.json()["errors"] == ["duplicate_file"] for answer in answers if answer.status_code == 400)
+        responses = list(pool.map(lambda n: client.upload(f"{n}.png", picture(), context=strict), range(16)))
+    assert sorted({response.status_code for response in responses}) in ([201, 400], [201, 400, 503], [201, 503])
+    assert [response.status_code for response in responses].count(201) == 1
+    assert all(response.json()["errors"] == ["duplicate_file"] for response in responses if response.status_code == 400)
     assert len(page(client.get("/files"))[0]) == 1
     client.store("a.png", picture(), context=context)
     context = client.create_context(policies={"duplicates": {}}, scan_for_viruses=False)

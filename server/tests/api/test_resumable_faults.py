@@ -1,4 +1,4 @@
-"""Resumable uploads when something fails: cut connections, dead servers, an unavailable scanner, lost answers."""
+"""Resumable uploads when something fails: cut connections, dead servers, an unavailable scanner, lost responses."""
 
 import hashlib
 import os
@@ -46,14 +46,14 @@ def part_keys(client: ApiClient) -> set[str]:
 
 
 def finish(upload: tus.Tus, content: bytes) -> httpx.Response:
-    """Send what is missing, and the last byte as long as nobody has taken the verdict; return the last answer."""
+    """Send what is missing, and the last byte as long as there is no verdict; return the last response."""
     deadline = time.monotonic() + PATIENCE
     while True:
         assert time.monotonic() < deadline
         offset = upload.offset
-        answer = upload.patch(content[offset:], offset)
-        if answer.status_code not in {409, 503}:  # 409: what was cut before still ends
-            return answer
+        response = upload.patch(content[offset:], offset)
+        if response.status_code not in {409, 503}:  # 409: what was cut before still ends
+            return response
         time.sleep(0.2)  # until the lease of an attempt that a kill has cut ends, so this polls
 
 
@@ -134,7 +134,7 @@ def test_tuspy_uploads_a_whole_file(client: ApiClient, chunk: int) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_tuspy_stores_one_file_through_cuts_an_unavailable_scanner_and_a_lost_answer(
+def test_tuspy_stores_one_file_through_cuts_an_unavailable_scanner_and_a_lost_response(
     deployments: Deployments, tmp_path: Path
 ) -> None:
     with troubled_service(deployments, tmp_path / "clamd") as troubles, ThreadPoolExecutor(1) as thread:
@@ -199,16 +199,16 @@ def test_any_server_takes_any_request_and_those_that_are_killed_lose_and_leave_n
         return [key for key in gateway.keys(bucket) if key.startswith("_incoming/")]
 
     with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=settings) as fleet:
-        client = fleet.service.new_client()  # whose answers may be those of the proxy
+        client = fleet.service.new_client()  # whose responses may be those of the proxy
         context = client.create_context(max_file_size_mb=32)
         first = tus.begin(client, len(TEXT), context=client.create_context())
         assert [first.patch(TEXT[at : at + 1], at).status_code for at in range(6)] == [204] * 6
-        answer = first.patch(TEXT[6:], 6)
+        response = first.patch(TEXT[6:], 6)
         for _ in range(6):  # on each of three servers
             assert first.offset == len(TEXT)
-            assert data(first.patch(TEXT[-1:], len(TEXT) - 1)) == data(answer)
+            assert data(first.patch(TEXT[-1:], len(TEXT) - 1)) == data(response)
         assert_stored_once(client, TEXT)
-        data(client.delete(f"/files/{data(answer)['file_id']}"))
+        data(client.delete(f"/files/{data(response)['file_id']}"))
         upload, left = (tus.begin(client, len(LARGE), context=context, filename="a.zzz") for _ in range(2))
         for number, start in enumerate(range(0, len(LARGE), 3_000_000)):
             if number in {2, 4}:
@@ -216,8 +216,8 @@ def test_any_server_takes_any_request_and_those_that_are_killed_lose_and_leave_n
                 server.send_signal(signal.SIGKILL)
                 server.wait(PATIENCE)
             for each in (upload, left)[: 2 if number < 5 else 1]:
-                answer = send_again(each, LARGE[start : start + 3_000_000], start)
-        assert data(answer)["size_bytes"] == len(LARGE)
+                response = send_again(each, LARGE[start : start + 3_000_000], start)
+        assert data(response)["size_bytes"] == len(LARGE)
         assert upload.offset == len(LARGE)
         assert_stored_once(client, LARGE)
         assert [one["outcome"] for one in client.decisions()] == ["accepted"] * 2
@@ -235,10 +235,10 @@ def send_again(upload: tus.Tus, content: bytes, start: int) -> httpx.Response:
     while True:
         assert time.monotonic() < deadline
         with suppress(httpx.TransportError):
-            answer = upload.patch(content, start)
-            if answer.status_code in {200, 204}:
-                return answer
-            assert answer.status_code in {502, 503}, answer.text
+            response = upload.patch(content, start)
+            if response.status_code in {200, 204}:
+                return response
+            assert response.status_code in {502, 503}, response.text
 
 
 def test_requests_for_the_same_verdict_at_once_get_the_same_one(client: ApiClient) -> None:
@@ -248,14 +248,14 @@ def test_requests_for_the_same_verdict_at_once_get_the_same_one(client: ApiClien
 
     def send_last_byte(_number: int) -> httpx.Response:
         together.wait()
-        answer = upload.patch(LARGE[-1:], len(LARGE) - 1)
-        while answer.status_code == 409:  # another one appended it
-            answer = upload.patch(LARGE[-1:], len(LARGE) - 1)
-        return answer
+        response = upload.patch(LARGE[-1:], len(LARGE) - 1)
+        while response.status_code == 409:  # another one appended it
+            response = upload.patch(LARGE[-1:], len(LARGE) - 1)
+        return response
 
     with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(send_last_byte, range(4)))
-    assert len({data(answer)["file_id"] for answer in answers}) == 1
+        responses = list(threads.map(send_last_byte, range(4)))
+    assert len({data(response)["file_id"] for response in responses}) == 1
     assert_stored_once(client, LARGE)
     assert len(client.decisions()) == 1
 
@@ -268,9 +268,9 @@ def test_verdict_is_taken_once_the_scanner_is_back(deployments: Deployments, tmp
             client = service.new_client()
             upload = tus.begin(client, len(TEXT), context=client.create_context())
             stack.close()
-            for answer in [upload.patch(TEXT, 0), upload.patch(TEXT[-1:], len(TEXT) - 1)]:
-                assert answer.status_code == 503, answer.text
-                assert int(answer.headers["retry-after"]) >= 1
+            for response in [upload.patch(TEXT, 0), upload.patch(TEXT[-1:], len(TEXT) - 1)]:
+                assert response.status_code == 503, response.text
+                assert int(response.headers["retry-after"]) >= 1
                 assert upload.offset == len(TEXT) - 1
                 assert data(upload.request("GET"))["state"] == "open"
             assert page(client.get("/files"))[0] == []
@@ -311,7 +311,7 @@ def test_upload_whose_bytes_the_machine_has_lost_is_not_found(client: ApiClient,
     else:
         os.truncate(part, kept)
     assert upload.patch(TEXT[HALF:], HALF).status_code == 404
-    assert upload.head().status_code == 404, "a client begins anew"
+    assert upload.head().status_code == 404, "a client starts again"
     assert page(client.get("/files"))[0] == []
 
 
@@ -327,8 +327,8 @@ def test_nothing_is_left_of_an_expired_upload(client: ApiClient) -> None:
     assert until(lambda: not [key for key in part_keys(client) if key.startswith(upload_id)], PATIENCE)
     assert until(lambda: client.request("GET", upload.path).status_code == 404, PATIENCE)
     (event,) = data(client.get("/events", type="upload.expired"))
-    told = {"upload_id": upload_id, "size_bytes": len(TEXT), "received_bytes": HALF}
-    assert {name: event["data"][name] for name in told} == told
+    fields = {"upload_id": upload_id, "size_bytes": len(TEXT), "received_bytes": HALF}
+    assert {name: event["data"][name] for name in fields} == fields
 
 
 def test_bytes_that_wait_are_limited_for_each_tenant(client: ApiClient) -> None:

@@ -114,8 +114,8 @@ def test_whole_file_in_one_request_is_named_by_its_disposition(draft: Draft, cli
     assert stored.headers["upload-complete"] == "?1"
 
 
-def answers(sock: socket.socket) -> list[tuple[int, dict[str, str]]]:
-    """Return status and headers of every answer until the server closes the connection."""
+def responses(sock: socket.socket) -> list[tuple[int, dict[str, str]]]:
+    """Return status and headers of every response until the server closes the connection."""
     received = b""
     while chunk := sock.recv(65536):
         received += chunk
@@ -136,24 +136,24 @@ def creation_head(draft: Draft, context: str, length: int, *more: str) -> bytes:
 
 
 def interim(sock: socket.socket) -> dict[str, str]:
-    """Return the headers of an interim answer, which is all that has come."""
-    answer = raw_http.read_response(sock)
-    assert answer.status == 104
-    return answer.headers
+    """Return the headers of an interim response, which is all that has come."""
+    response = raw_http.read_response(sock)
+    assert response.status == 104
+    return response.headers
 
 
 @pytest.mark.one_process
-def test_address_is_told_before_the_bytes_and_progress_with_them(draft: Draft, client: ApiClient, context: str) -> None:
+def test_address_is_sent_before_the_bytes_and_progress_with_them(draft: Draft, client: ApiClient, context: str) -> None:
     version = f"Upload-Draft-Interop-Version: {draft.version}"
     with raw_http.connection(client) as sock:
         sock.sendall(creation_head(draft, context, len(LARGE), version, "Connection: close"))
-        told = interim(sock)
+        announced = interim(sock)
         sock.sendall(LARGE)
-        *progress, (final, headers) = answers(sock)
-    assert told["upload-draft-interop-version"] == draft.version
-    assert draft.at(told["location"]).state == (len(LARGE), "?1")
+        *progress, (final, headers) = responses(sock)
+    assert announced["upload-draft-interop-version"] == draft.version
+    assert draft.at(announced["location"]).state == (len(LARGE), "?1")
     named = "expires" if draft.version == "6" else "max-age"
-    assert told["upload-limit"].startswith(f"max-size={500 * 1_048_576}, {named}=86")
+    assert announced["upload-limit"].startswith(f"max-size={500 * 1_048_576}, {named}=86")
     assert {each for each, _headers in progress} == {104}
     offsets = [int(each["upload-offset"]) for _status, each in progress]
     assert offsets == [8 * 1_048_576, 16 * 1_048_576, len(LARGE) - 1]
@@ -162,7 +162,9 @@ def test_address_is_told_before_the_bytes_and_progress_with_them(draft: Draft, c
 
 
 @pytest.mark.one_process
-def test_creation_that_was_cut_goes_on_at_the_told_address(draft: Draft, client: ApiClient, context: str) -> None:
+def test_interrupted_creation_continues_at_the_address_sent_before(
+    draft: Draft, client: ApiClient, context: str
+) -> None:
     version = f"Upload-Draft-Interop-Version: {draft.version}"
     with raw_http.connection(client) as sock:
         sock.sendall(creation_head(draft, context, len(LARGE), version))
@@ -174,21 +176,21 @@ def test_creation_that_was_cut_goes_on_at_the_told_address(draft: Draft, client:
         offset, is_complete = upload.state
         assert 8 * 1_048_576 <= offset <= 10_000_000
         assert is_complete == "?0"
-        answer = upload.append(LARGE[offset:], offset, completes=True)
-        if answer.status_code != 409:  # what was cut before still ends
+        response = upload.append(LARGE[offset:], offset, completes=True)
+        if response.status_code != 409:  # what was cut before still ends
             break
         assert time.monotonic() < deadline
-    assert data(answer)["size_bytes"] == len(LARGE)
+    assert data(response)["size_bytes"] == len(LARGE)
     assert len(page(client.get("/files"))[0]) == 1
 
 
 @pytest.mark.one_process
 @each_row("line", ["Tus-Resumable: 1.0.0\r\nUpload-Length: 8", "Upload-Draft-Interop-Version: 7"])
-def test_no_interim_answer_without_a_version_that_is_spoken(client: ApiClient, context: str, line: str) -> None:
+def test_no_interim_respond_without_a_version_that_is_spoken(client: ApiClient, context: str, line: str) -> None:
     head = creation_head(Draft(client, ""), context, 8, line, f"Content-Type: {tus.BYTES}", "Connection: close")
     with raw_http.connection(client) as sock:
         sock.sendall(head + TEXT[:8])
-        assert 104 not in [status for status, _headers in answers(sock)]
+        assert 104 not in [status for status, _headers in responses(sock)]
 
 
 @each_row("offset", [0, HALF + 1])

@@ -96,7 +96,9 @@ def test_a_rejection_is_replayed_takes_no_place_in_the_rate_limit_and_a_429_is_n
 
 
 @pytest.mark.engine
-def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(client: ApiClient, context: str) -> None:
+def test_holder_of_a_spent_token_gets_the_response_again_and_stores_nothing_more(
+    client: ApiClient, context: str
+) -> None:
     page_client = holder(client, issue(client, context, max_files=1))
     first, again = (upload(page_client, context) for _ in range(2))
     assert without_time(again) == without_time(first)
@@ -105,7 +107,9 @@ def test_holder_of_a_spent_token_gets_the_answer_again_and_stores_nothing_more(c
     assert_unauthenticated(upload(page_client, context, key=None))
     assert len(files_of(client)) == 1
     with ThreadPoolExecutor(4) as pool:
-        assert {answer.status_code for answer in pool.map(lambda _: upload(page_client, context), range(12))} == {201}
+        assert {response.status_code for response in pool.map(lambda _: upload(page_client, context), range(12))} == {
+            201
+        }
     token = page(client.get("/upload-tokens"))[0][0]
     assert (token["attempts"], token["files_stored"]) == (1, 1)
 
@@ -128,12 +132,12 @@ def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
 
     keys = amount("RETRIED", short=20, full=100)
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(send_one, range(10 * keys)))
-    assert {answer.status_code for _key, answer in answers} <= {201, 409}
-    running = [answer for _key, answer in answers if answer.status_code == 409]
-    assert all(answer.headers["sluice-error-code"] == "idempotency_key_in_use" for answer in running)
-    assert all(int(answer.headers["retry-after"]) > 0 for answer in running)
-    stored = {(key, data(answer, 201)["file_id"]) for key, answer in answers if answer.status_code == 201}
+        responses = list(pool.map(send_one, range(10 * keys)))
+    assert {response.status_code for _key, response in responses} <= {201, 409}
+    running = [response for _key, response in responses if response.status_code == 409]
+    assert all(response.headers["sluice-error-code"] == "idempotency_key_in_use" for response in running)
+    assert all(int(response.headers["retry-after"]) > 0 for response in running)
+    stored = {(key, data(response, 201)["file_id"]) for key, response in responses if response.status_code == 201}
     assert Counter(key for key, _file_id in stored) == Counter({f"k-{number}": 1 for number in range(keys)})
     assert page(client.get("/files"))[1]["total"] == keys
     assert client.used_bytes(context) == keys * len(TEXT)
@@ -152,21 +156,21 @@ def test_a_killed_server_leaves_at_most_one_file_for_a_key(
             upload(client, context)
     with running_service(deployment, **LEASE, WORKER_SECONDS="0.2") as service:
         client = ApiClient(service, client.tenant_id, client.authorization)
-        answers: list[httpx.Response] = []
+        responses: list[httpx.Response] = []
 
         def is_over() -> bool:
-            answers.append(upload(client, context))
-            return answers[-1].status_code != 409
+            responses.append(upload(client, context))
+            return responses[-1].status_code != 409
 
         assert until(is_over, 60)  # the worker has fenced the pending file
-        assert answers[-1].status_code == 201
-        assert is_replayed(answers[-1]) == (point == "record.done")
+        assert responses[-1].status_code == 201
+        assert is_replayed(responses[-1]) == (point == "record.done")
         assert is_replayed(upload(client, context))
         assert len(files_of(client)) == 1
 
 
 @pytest.mark.engine
-def test_repeated_upload_gets_the_first_answer_and_stores_nothing(client: ApiClient, context: str) -> None:
+def test_repeated_upload_gets_the_first_response_and_stores_nothing(client: ApiClient, context: str) -> None:
     first, again = upload(client, context), upload(client, context)
     assert (first.status_code, again.status_code) == (201, 201)
     assert without_time(again) == without_time(first)
@@ -186,7 +190,7 @@ def test_a_key_has_1_to_255_characters_and_the_same_fields_in_another_body_are_t
         assert_validation_error(upload(client, context, key), "Idempotency-Key")
     assert upload(client, context, key="~" * 255).status_code == 201
     without_key = [upload(client, context, key=None) for _ in range(2)]
-    assert not any(is_replayed(answer) for answer in without_key)
+    assert not any(is_replayed(response) for response in without_key)
     assert len(files_of(client)) == 3
     file, named = forms.file("a.txt", TEXT), forms.field("context", context)
     first = send(client, "k", [file, named, forms.field("metadata", '{"a": 1, "b": [2]}')])
@@ -197,12 +201,12 @@ def test_a_key_has_1_to_255_characters_and_the_same_fields_in_another_body_are_t
 
 def test_a_file_that_was_just_rejected_takes_no_second_place_in_the_rate_limit(client: ApiClient) -> None:
     context = limited_context(client, max_uploads=2)
-    answers = [upload(client, context, None, "a.png", white_picture()) for _ in range(4)]
-    for answer in answers:
-        assert_rejected(answer, "blank_document")
-    assert [is_replayed(answer) for answer in answers] == [False, True, True, True]
-    assert len({answer.headers["sluice-report-id"] for answer in answers}) == 1
-    assert [without_time(answer) for answer in answers[1:]] == [without_time(answers[0])] * 3
+    responses = [upload(client, context, None, "a.png", white_picture()) for _ in range(4)]
+    for response in responses:
+        assert_rejected(response, "blank_document")
+    assert [is_replayed(response) for response in responses] == [False, True, True, True]
+    assert len({response.headers["sluice-report-id"] for response in responses}) == 1
+    assert [without_time(response) for response in responses[1:]] == [without_time(responses[0])] * 3
     assert len(client.decisions()) == 1
     assert upload(client, context, None, "a.png", picture()).status_code == 201
     assert upload(client, context, None, "a.png", picture()).status_code == 429
@@ -239,7 +243,7 @@ def test_a_rejection_that_is_not_for_the_content_is_judged_again(client: ApiClie
     deep = client.create_context(scan_for_viruses=False)
     rows = [(context, "a.txt", TEXT) for context in (extension, "duplicates", size)]
     for context, name, content in (*rows, (deep, "deep.json", b"[" * 100_000 + b"]" * 100_000)):
-        answers = [upload(client, context, None, name, content) for _ in range(2)]
-        assert [answer.status_code for answer in answers] == [400, 400], context
-        assert not any(is_replayed(answer) for answer in answers)
-        assert len({answer.headers["sluice-report-id"] for answer in answers}) == 2
+        responses = [upload(client, context, None, name, content) for _ in range(2)]
+        assert [response.status_code for response in responses] == [400, 400], context
+        assert not any(is_replayed(response) for response in responses)
+        assert len({response.headers["sluice-report-id"] for response in responses}) == 2

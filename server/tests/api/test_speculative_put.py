@@ -41,7 +41,7 @@ def test_large_file_is_kept_in_the_bucket_only_when_it_is_clean(
     bucket = gateway.create_bucket(f"ahead-{secrets.token_hex(8)}")
     then: list[Callable[[Peer], Awaitable[None]]] = [_finds]
 
-    async def answer_late(peer: Peer) -> None:
+    async def reply_late(peer: Peer) -> None:
         if len(await read_stream(peer)) >= _SIZE:
             while not await asyncio.to_thread(gateway.unfinished_uploads, bucket):
                 pass
@@ -53,7 +53,7 @@ def test_large_file_is_kept_in_the_bucket_only_when_it_is_clean(
         "STORAGE_ACCESS_KEY_ID": gateway.access_key,
         "STORAGE_SECRET_ACCESS_KEY": gateway.secret_key,
     }
-    with daemon_in_thread(answer_late) as clamd:
+    with daemon_in_thread(reply_late) as clamd:
         scanner = {"SCANNER": "clamd", "CLAMD": clamd.address}
         with running_service(replace(deployments.fresh("sqlite-local"), settings=settings | scanner)) as service:
             client = service.new_client()

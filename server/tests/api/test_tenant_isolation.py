@@ -57,7 +57,7 @@ class Owner:
 
 
 def webhook_ids(client: ApiClient) -> dict[str, str]:
-    """Add an endpoint that nobody serves, with a delivery on its way to it."""
+    """Add an endpoint without a server, with a delivery to it in progress."""
     made = data(client.post("/webhook-endpoints", {"url": "http://127.0.0.1:9/hook", "events": ["*"]}), 201)
     path = f"/webhook-endpoints/{made['endpoint_id']}"
     data(client.post(f"{path}/test"))
@@ -81,7 +81,7 @@ def owner(service: Service) -> Owner:
         "job_id": data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"],
         "upload_id": tus.begin(client, 5, context=context).path.rpartition("/")[2],
         **webhook_ids(client),
-        # a tenant that stores in the service's own folder has no bucket: an invented id stands for it
+        # a tenant that stores in the service's own folder has no bucket: an invented id represents it
         "config_id": buckets[0]["config_id"] if buckets else "bkt_01haaaaaaaaaaaaaaaaaaaaaaa",
         "tenant_id": client.tenant_id,
     }

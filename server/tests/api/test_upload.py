@@ -188,13 +188,13 @@ def test_body_of_another_size_type_or_credential_is_refused_before_its_first_byt
         response = raw_http.send_request(shared_client, FORM, f"Content-Length: {size}")
         assert (response.status, response.json_body["message"]) == (413, "Request body too large")
         assert response.json_body["status"] == "ERROR"
-    nobody = shared_client.with_credential(None)
+    anonymous = shared_client.with_credential(None)
     for lines in (
         ("Content-Length: 100000000",),
         ("Content-Length: 1000000000000",),  # before the size, and instead of 100:
         ("Content-Length: 1000", "Expect: 100-continue"),
     ):
-        response = raw_http.send_request(nobody, FORM, *lines)
+        response = raw_http.send_request(anonymous, FORM, *lines)
         assert (response.status, response.json_body["errors"]) == (401, ["Authentication required"])
     downloader = shared_client.with_credential(shared_client.create_key("download"))
     response = raw_http.send_request(downloader, FORM, "Content-Length: 100000000")
@@ -224,7 +224,7 @@ def test_body_in_chunks_or_after_100_continue_is_accepted(client: ApiClient, con
 
 
 def _sent_in_part(client: ApiClient, context: str, content: bytes) -> raw_http.RawResponse:
-    """Return the answer to the beginning of a file of 100 MB."""
+    """Return the response to the beginning of a file of 100 MB."""
     start = forms.encode([field("context", context)])[: -len(forms.tail())] + forms.head(file("data.zzz", b""))
     return raw_http.send_request(client, FORM, f"Content-Length: {100 * MB}", body=start + content)
 

@@ -60,8 +60,8 @@ def test_page_says_what_is_accepted_nothing_of_the_tenant_and_loads_nothing_from
     token = issue(client, max_file_size_bytes=1_048_576, allowed_extensions=["png"], end_user="mail@example.com")
     page = show(client, token)
     text = page.text.replace("\xa0", " ")
-    for told in ("Accepted: PNG", "Up to 1 MB per file", "3 files can still be sent", "Closes in 15 minutes"):
-        assert told in text
+    for phrase in ("Accepted: PNG", "Up to 1 MB per file", "3 files can still be sent", "Closes in 15 minutes"):
+        assert phrase in text
     assert 'accept=".png"' in text
     shown = data(client.get(f"/upload-tokens/{token['token_id']}"))
     for secret in (client.tenant_id, shown["context"], token["token_id"], "mail@example.com", shown["created_by"]):

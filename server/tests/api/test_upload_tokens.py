@@ -126,13 +126,13 @@ def test_token_for_an_unknown_or_inactive_context_is_refused(client: ApiClient) 
     assert client.post("/upload-tokens", {"context": context}).status_code == 409
 
 
-def test_answer_to_a_token_holds_only_what_its_holder_may_know(client: ApiClient) -> None:
+def test_response_to_a_token_holds_only_what_its_holder_may_know(client: ApiClient) -> None:
     context = client.create_context(upload_rate_limit={"max_uploads": 5, "window_seconds": 60})
     token = issue(client, context)
-    answer = holder(client, token).upload(context=context)
-    stored = data(answer, 201)
+    response = holder(client, token).upload(context=context)
+    stored = data(response, 201)
     assert set(stored) == {"file_id", "original_filename", "size_bytes", "content_type", "report_id"}
-    assert not [name for name in answer.headers if name.startswith("ratelimit")]
+    assert not [name for name in response.headers if name.startswith("ratelimit")]
     found = shown(client, token)
     assert (found["status"], found["files_stored"], found["attempts"]) == ("spent", 1, 1)
     (file,) = found["files"]
@@ -160,8 +160,8 @@ def test_a_token_has_as_many_resumable_uploads_as_files_left_and_a_share_of_the_
 
     first = begin_tus(sender)
     assert first.patch(TEXT[:5], 0).status_code == 204
-    unanswered, second = begin_tus(sender), begin_tus(sender)  # the second takes the place of the one that has no byte
-    assert unanswered.head().status_code == 404
+    empty, second = begin_tus(sender), begin_tus(sender)  # the second replaces the one that has no byte
+    assert empty.head().status_code == 404
     assert second.patch(TEXT[:5], 0).status_code == 204
     assert refused() == 429
     data(first.patch(TEXT[5:], 5))

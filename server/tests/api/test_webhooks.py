@@ -64,8 +64,8 @@ def let_time_pass(client: ApiClient, delivery: dict[str, Any]) -> None:
 
 
 def failed_delivery(client: ApiClient, receiver: Receiver, status: int = 500, **headers: Any) -> tuple[Made, Made]:
-    """Let a receiver answer so; return its endpoint and the first delivery, once that was tried."""
-    receiver.answer_with(status, **headers)
+    """Let a receiver respond like this; return its endpoint and the first delivery, once that was tried."""
+    receiver.respond_with(status, **headers)
     endpoint = add(client, receiver, events=["api_key.created"])
     client.create_key("upload")
     return endpoint, wait_for_attempts(client, endpoint)
@@ -214,7 +214,7 @@ def test_what_is_no_success_is_tried_again_with_the_same_id(client: ApiClient) -
             status: stack.enter_context(running_receiver()) for status in (301, 302, 400, 404, 429, 500, 503, RESET)
         }
         for status, receiver in receivers.items():
-            receiver.answer_with(status, b"x" * 5000, Location=f"http://127.0.0.1:{receiver.port}/elsewhere")
+            receiver.respond_with(status, b"x" * 5000, Location=f"http://127.0.0.1:{receiver.port}/elsewhere")
         endpoints = {status: add(client, receivers[status], events=["api_key.created"]) for status in receivers}
         client.create_key("upload")
         for status, receiver in receivers.items():
@@ -224,7 +224,7 @@ def test_what_is_no_success_is_tried_again_with_the_same_id(client: ApiClient) -
                 assert delivery["error"]
                 assert len(delivery["response_body"]) == (2048 if status else 0)
                 assert timedelta(seconds=4) < pause_after(delivery) < timedelta(seconds=7)
-                receiver.answer_with(200)
+                receiver.respond_with(200)
                 let_time_pass(client, delivery)
         for status, receiver in receivers.items():
             with row(status):
@@ -243,18 +243,18 @@ def test_retry_after_is_honoured(client: ApiClient, receiver: Receiver) -> None:
 
 def test_a_receiver_that_is_gone_is_disabled_with_an_event(client: ApiClient, receiver: Receiver) -> None:
     with running_receiver() as other:
-        receiver.answer_with(410)
+        receiver.respond_with(410)
         endpoint = add(client, receiver, events=["api_key.created"])
         path = path_of(endpoint)
         add(client, other, events=["endpoint.disabled"])
         client.create_key("upload")
-        told = other.wait_for(1)[0].event["data"]
-        assert (told["endpoint_id"], told["reason"]) == (endpoint["endpoint_id"], "gone")
+        fields = other.wait_for(1)[0].event["data"]
+        assert (fields["endpoint_id"], fields["reason"]) == (endpoint["endpoint_id"], "gone")
         shown = data(client.get(path))
         assert (shown["status"], shown["disabled_reason"]) == ("disabled", "gone")
         refused = client.post(f"{path}/test")
         assert_error(refused, 409, "Webhook endpoint disabled", "Set its status to active first")
-        receiver.answer_with(200)
+        receiver.respond_with(200)
         again = data(client.patch(path, {"status": "active"}))
         assert (again["status"], again["disabled_reason"]) == ("active", None)
         client.create_key("upload", name="after")
@@ -280,7 +280,7 @@ def test_a_delivery_that_failed_for_good_is_listed_and_sent_again(client: ApiCli
     wait_until(lambda: bool(deliveries(client, endpoint, status="failed")))
     (failed,) = deliveries(client, endpoint, status="failed")
     assert (failed["attempts"], failed["next_attempt_at"]) == (10, None)
-    receiver.answer_with(200)
+    receiver.respond_with(200)
     again = data(client.post(f"/webhook-deliveries/{delivery['delivery_id']}/redeliver"))
     assert (again["status"], again["attempts"]) == ("pending", 0)
     wait_until(lambda: bool(deliveries(client, endpoint, status="delivered")))

@@ -1,4 +1,4 @@
-"""A service whose scanner is unavailable, behind a proxy that cuts connections and loses the answer with the verdict."""
+"""A service whose scanner is unavailable, behind a proxy that cuts connections and loses the response with the verdict."""
 
 import hashlib
 import time

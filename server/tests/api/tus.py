@@ -1,4 +1,4 @@
-"""A client of tus 1.0.0 that sends each request by itself, so that a test sees every answer."""
+"""A client of tus 1.0.0 that sends each request by itself, so that a test sees every response."""
 
 import base64
 from collections.abc import Iterator, Mapping

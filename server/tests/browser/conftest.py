@@ -49,7 +49,7 @@ def app() -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def elsewhere() -> Iterator[Site]:
-    """Pages of somebody whom nobody lists."""
+    """Pages of an origin that is not listed."""
     with Site.running() as site:
         yield site
 
@@ -81,7 +81,7 @@ def watch_console(page: Page) -> list[str]:
     errors: list[str] = []
 
     def on_message(message: ConsoleMessage) -> None:
-        # The browser itself reports each answer of 400 or more, which is what many of these tests are about.
+        # The browser itself reports each response of 400 or more, which is what many of these tests are about.
         if message.type == "error" and not message.text.startswith("Failed to load resource: the server responded"):
             errors.append(message.text)
 

@@ -70,7 +70,7 @@ def violations(page: Page) -> list[str]:
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found["violations"]]
 
 
-def test_files_get_the_sentence_of_the_answer_and_an_event_each(element: Page) -> None:
+def test_files_get_the_sentence_of_the_response_and_an_event_each(element: Page) -> None:
     element.locator(CHOOSER).set_input_files([NOTE, EXE])
     expect(row(element, "note.txt")).to_contain_text("Thank you, this file has arrived.")
     expect(row(element, "setup.exe")).to_contain_text("Files of the kind EXE are not accepted here.")
@@ -140,7 +140,7 @@ def test_upload_is_canceled_and_retried_by_keyboard(element: Page, token: dict[s
     assert data(client.get(f"/upload-tokens/{token['token_id']}"))["files_stored"] == 1
 
 
-def test_lost_connection_and_answer_of_another_are_shown_and_tried_again(
+def test_lost_connection_and_response_of_another_are_shown_and_tried_again(
     context: BrowserContext, app: Site, token: dict[str, Any]
 ) -> None:
     page = context.new_page()
@@ -168,7 +168,7 @@ def test_files_beyond_the_number_are_not_sent(page: Page, app: Site, issue: Issu
         expect(row(page, name)).to_contain_text("Thank you, this file has arrived.")
 
 
-def test_token_that_is_over_is_told(element: Page, token: dict[str, Any], client: ApiClient) -> None:
+def test_expired_or_spent_token_is_reported(element: Page, token: dict[str, Any], client: ApiClient) -> None:
     client.delete(f"/upload-tokens/{token['token_id']}")
     element.locator(CHOOSER).set_input_files(NOTE)
     expect(row(element, "note.txt")).to_contain_text("No more files can be sent with this link.")

@@ -22,10 +22,10 @@ FETCH = """
     form.append("file", event.target.files[0]);
     const query = new URLSearchParams(location.search);
     try {
-      const answer = await fetch(query.get("url"), {method: "POST", body: form,
+      const response = await fetch(query.get("url"), {method: "POST", body: form,
         headers: {Authorization: `Bearer ${query.get("token")}`}});
-      const body = await answer.json();
-      out.value = `${answer.status} ${body.report?.message ?? body.data?.original_filename ?? body.message}`;
+      const body = await response.json();
+      out.value = `${response.status} ${body.report?.message ?? body.data?.original_filename ?? body.message}`;
     } catch (fault) { out.value = `unreadable: ${fault.name}`; }
   };
 </script>
@@ -55,7 +55,7 @@ UPPY_XHR = """
     shouldRetry: () => false,
   });
   let sentence;
-  uppy.on("upload-success", (file, answer) => { sentence = `stored ${answer.body.data.file_id}`; });
+  uppy.on("upload-success", (file, response) => { sentence = `stored ${response.body.data.file_id}`; });
   uppy.on("upload-error", (file, error) => { sentence = JSON.parse(error.request.responseText).report.message; });
   uppy.on("complete", () => {
     out.value = sentence;
@@ -92,7 +92,9 @@ def test_fetch_of_a_listed_origin_reads_errors_before_routing(page: Page, app: S
     token = issue(allowed_origins=[app.origin])
     long = token["upload_url"] + "/" + "x" * 20_000
     unknown = token["upload_url"].replace("/files/upload", "/nowhere")
-    read = "url => fetch(url, {method: 'POST'}).then(async answer => [answer.status, (await answer.json()).status])"
+    read = (
+        "url => fetch(url, {method: 'POST'}).then(async response => [response.status, (await response.json()).status])"
+    )
     open_page(page, app, FETCH, token)
     for url, status in ((unknown, 404), (long, 431), (token["upload_url"], 401)):
         assert page.evaluate(read, url) == [status, "ERROR"]
@@ -103,7 +105,7 @@ def test_page_of_another_origin_reads_no_answer(
     context: BrowserContext, app: Site, elsewhere: Site, issue: IssueToken, *, is_listed_by_another: bool
 ) -> None:
     page = context.new_page()
-    watch_console(page)  # each blocked answer is an error there
+    watch_console(page)  # each blocked response is an error there
     token = issue(allowed_origins=[app.origin])
     if is_listed_by_another:
         issue(allowed_origins=[elsewhere.origin])
@@ -141,7 +143,7 @@ def allow(client: ApiClient, *origins: str) -> None:
     data(client.request("PUT", "/cors", json={"allowed_origins": list(origins)}))
 
 
-READ = "url => fetch(url).then(answer => answer.text(), fault => fault.name)"
+READ = "url => fetch(url).then(response => response.text(), fault => fault.name)"
 
 
 def test_page_of_a_listed_origin_fetches_a_file_by_its_link(page: Page, app: Site, client: ApiClient) -> None:
@@ -200,9 +202,9 @@ def test_recording_is_played_at_its_own_address(page: Page, client: ApiClient) -
 
 
 def test_pdf_is_opened_and_not_saved(page: Page, client: ApiClient) -> None:
-    answer = page.goto(link(client, "letter.pdf", pdf(), disposition="inline"))
-    assert answer is not None
-    assert answer.status == 200
+    response = page.goto(link(client, "letter.pdf", pdf(), disposition="inline"))
+    assert response is not None
+    assert response.status == 200
     assert page.evaluate("document.contentType") == "application/pdf"
 
 

@@ -45,7 +45,7 @@ UPPY = """
     headers: {Authorization: `Bearer ${query.get("token")}`}, allowedMetaFields: ["filename", "filetype"],
   });
   let sentence;
-  uppy.on("upload-success", (file, answer) => { sentence = `stored ${answer.uploadURL}`; });
+  uppy.on("upload-success", (file, response) => { sentence = `stored ${response.uploadURL}`; });
   uppy.on("upload-error", (file, error) => {
     sentence = JSON.parse(error.originalResponse.getBody()).report.message;
   });
@@ -109,7 +109,7 @@ def test_client_of_others_resumes_and_reads_both_verdicts(
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("body", [TUS_JS, UPPY], ids=["tus-js-client", "uppy"])
-def test_client_of_others_stores_one_file_through_cuts_an_unavailable_scanner_and_a_lost_answer(
+def test_client_of_others_stores_one_file_through_cuts_an_unavailable_scanner_and_a_lost_response(
     context: BrowserContext, app: Site, deployments: Deployments, tmp_path: Path, body: str
 ) -> None:
     require_packages()
@@ -151,11 +151,11 @@ def test_element_sends_its_token_to_no_other_host_than_its_endpoints(
     page.on("request", lambda request: elsewhere.append(request.url) if "elsewhere" in request.url else None)
 
     def created_elsewhere(route: Route) -> None:
-        answer = route.fetch()
-        location = answer.headers.get("location", "").replace(
-            answer.url.partition("/api/")[0], "https://elsewhere.example"
+        fetched = route.fetch()
+        location = fetched.headers.get("location", "").replace(
+            fetched.url.partition("/api/")[0], "https://elsewhere.example"
         )
-        route.fulfill(response=answer, headers={**answer.headers, "location": location})
+        route.fulfill(response=fetched, headers={**fetched.headers, "location": location})
 
     page.route("**/api/v1/uploads", created_elsewhere)
     page.locator(CHOOSER).set_input_files(LARGE)

@@ -55,7 +55,7 @@ class Sluice:
     @property
     def environment(self) -> dict[str, str]:
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-        # The profiles and journals of whoever runs the tests stay out of them.
+        # The tests do not use the profiles and journals of the user who runs them.
         inherited |= {f"XDG_{kind}_HOME": str(self.folder / kind.lower()) for kind in ("CONFIG", "STATE")}
         defaults = {"DATA_DIR": str(self.data_dir), "SCANNER": "builtin"} | dict(self.settings)
         return inherited | {f"SLUICE_{name}": value for name, value in defaults.items()}

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from sluice.cli.dry_run import ask_service
-from sluice.cli.http import HttpAnswer, HttpClient
+from sluice.cli.http import HttpClient, Response
 from sluice.cli.profiles import Target
 from sluice.cli.service import Service
 from tests.api.samples import TEXT, eicar, pdf, picture, white_picture
@@ -175,15 +175,15 @@ def test_a_dry_run_beyond_the_limit_of_the_service_waits(
     seen = []
 
     class Busy:
-        def request(self, method: str, path: str, **_others: object) -> HttpAnswer:
+        def request(self, method: str, path: str, **_others: object) -> Response:
             seen.append((method, path))
             headers = HTTPMessage()
             headers["Retry-After"] = retry_after
             if len(seen) <= refusals:
                 body = {"status": "ERROR", "message": "too many", "errors": ["again"]}
-                return HttpAnswer(429, headers, json.dumps(body).encode())
-            answer = {"status": "SUCCESS", "data": {"report": {"outcome": "accepted"}}}
-            return HttpAnswer(200, HTTPMessage(), json.dumps(answer).encode())
+                return Response(429, headers, json.dumps(body).encode())
+            response = {"status": "SUCCESS", "data": {"report": {"outcome": "accepted"}}}
+            return Response(200, HTTPMessage(), json.dumps(response).encode())
 
     service = Service(Target("http://service", "key"), cast("HttpClient", Busy()))
     reported = ask_service(service, tmp_path / "a.txt", "claims")
@@ -192,7 +192,7 @@ def test_a_dry_run_beyond_the_limit_of_the_service_waits(
     assert reported.error is None if error is None else str(reported.error).startswith(error)
 
 
-def test_a_service_that_does_not_answer_and_an_unknown_context_are_named(asking: Sluice, folder: Path) -> None:
+def test_a_service_that_does_not_respond_and_an_unknown_context_are_named(asking: Sluice, folder: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     for sluice, code, name in ((asking.with_settings(URL=url), 6, url), (asking, 5, "nosuch")):
         result = sluice("check", folder / "a.pdf", "--context", "nosuch")

@@ -61,7 +61,7 @@ def test_endpoint_is_changed_and_events_are_sent_again(client: ApiClient, sluice
     assert sluice("webhooks", "update", made).code == 2
     assert sluice("webhooks", "update", made, "--status", "active").code == 0
     recovered = sluice("webhooks", "recover", made, "--since", "1h")
-    assert (recovered.code, recovered.err) == (0, "Deliveries that begin anew: 1.\n")
+    assert (recovered.code, recovered.err) == (0, "Deliveries restarted: 1.\n")
     (got,) = receiver.wait_for(1)
     assert got.event["type"] == "file.stored"
     (delivery,) = sluice("webhooks", "deliveries", made, "--json").rows

@@ -12,10 +12,10 @@ def test_health_prints_the_state_of_a_running_server(sluice: Sluice) -> None:
         assert sluice.with_settings(PORT=port, HOST="0.0.0.0")("health").code == 0
 
 
-def test_health_fails_when_nothing_answers_and_for_a_worker_without_a_port(sluice: Sluice) -> None:
+def test_health_fails_when_nothing_responds_and_for_a_worker_without_a_port(sluice: Sluice) -> None:
     port = free_port()
     result = sluice.with_settings(PORT=str(port))("health")
-    assert (result.code, result.error_line) == (6, f"No service answers at 127.0.0.1:{port}.")
+    assert (result.code, result.error_line) == (6, f"No service responds at 127.0.0.1:{port}.")
     assert not sluice.data_dir.exists()
     result = sluice("health", "--worker")
     assert result.code == 2

@@ -134,7 +134,7 @@ async def test_every_failure_is_one_sentence(tenant: ApiClient, tmp_path: Path) 
     async with agent_in_process(tmp_path, url, "") as client:
         assert (await error(client, "list_reports")).startswith("An API key is needed: ")
     async with agent_in_process(tmp_path, "http://127.0.0.1:9", "sl_live_x") as client:
-        assert (await error(client, "list_reports")).startswith("No service answers at http://127.0.0.1:9: ")
+        assert (await error(client, "list_reports")).startswith("No service responds at http://127.0.0.1:9: ")
 
 
 def test_command_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

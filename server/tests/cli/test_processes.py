@@ -111,13 +111,13 @@ def two_processes(deployments: Deployments) -> Iterator[Service]:
 
 
 def client_of(service: Service) -> ApiClient:
-    """Return a client that opens a connection for each request, so that any process may answer."""
+    """Return a client that opens a connection for each request, so that any process may respond."""
     http = httpx.Client(base_url=service.url, timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
     return replace(service, http=http).new_client()
 
 
 @contextmanager
-def answered_by(pid: int, service: Service) -> Iterator[None]:
+def served_by(pid: int, service: Service) -> Iterator[None]:
     """Let no other process than `pid` run."""
     others = [child for child in children(service) if child != pid]
     for other in others:
@@ -142,7 +142,7 @@ def test_a_rate_limit_is_exact_over_all_processes(two_processes: Service) -> Non
     context = client.create_context(upload_rate_limit={"max_uploads": 5, "window_seconds": 3600})
     statuses = []
     for pid in children(two_processes):
-        with answered_by(pid, two_processes):
+        with served_by(pid, two_processes):
             statuses += [client.upload("a.txt", TEXT, context=context).status_code for _ in range(4)]
     assert statuses == [201, 201, 201, 201, 201, 429, 429, 429]
 
@@ -153,7 +153,7 @@ def test_processes_share_one_zygote_and_its_successor(two_processes: Service) ->
     for _ in range(2):
         (zygote,) = zygotes(two_processes)
         for pid in children(two_processes):
-            with answered_by(pid, two_processes):
+            with served_by(pid, two_processes):
                 assert client.upload("a.txt", TEXT, context=context).status_code == 201
             assert not children_of(pid)
         os.kill(zygote, signal.SIGKILL)
@@ -169,7 +169,7 @@ def test_metrics_are_added_up_and_never_fall_when_a_process_dies(two_processes: 
 
     before = stored()
     for pid in children(two_processes):
-        with answered_by(pid, two_processes):
+        with served_by(pid, two_processes):
             client.store(context=context)
     assert stored() == before + 2
     for victim in children(two_processes):
@@ -208,7 +208,7 @@ def test_no_acknowledged_upload_is_lost_when_a_process_is_killed(two_processes: 
     assert re.search(restarted, two_processes.log.read_text())
 
 
-def test_sighup_replaces_the_processes_one_by_one_while_others_answer(two_processes: Service) -> None:
+def test_sighup_replaces_the_processes_one_by_one_while_others_serve(two_processes: Service) -> None:
     client, before = client_of(two_processes), set(children(two_processes))
     two_processes.process.send_signal(signal.SIGHUP)
     seen, deadline = before, time.monotonic() + 60

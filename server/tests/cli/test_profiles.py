@@ -187,7 +187,7 @@ def test_login_never_asks_without_a_terminal(words: tuple[str, ...], folder: Pat
     environment = {**os.environ, "XDG_CONFIG_HOME": str(folder.parent)}
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False, **PRINTED)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "Nobody can be asked" in done.stderr
+    assert "Cannot prompt" in done.stderr
 
 
 def test_login_asks_on_a_terminal_and_does_not_show_the_key(client: ApiClient, tmp_path: Path) -> None:

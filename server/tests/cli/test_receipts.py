@@ -29,9 +29,9 @@ def test_verify_prints_what_a_receipt_states(sluice: Sluice, client: ApiClient, 
     assert (by_service.code, by_service.json["file_id"]) == (0, file_id)
     offline = sluice.with_settings(URL="http://127.0.0.1:9")
     assert offline("receipts", "verify", receipt, "--key", keys, "--file", stored).code == 0
-    answer = tmp_path / "answer.json"
-    answer.write_bytes(client.get(f"/files/{file_id}/receipt").content)
-    assert offline("receipts", "verify", answer, "--key", keys).out.startswith("The receipt is valid.")
+    response = tmp_path / "response.json"
+    response.write_bytes(client.get(f"/files/{file_id}/receipt").content)
+    assert offline("receipts", "verify", response, "--key", keys).out.startswith("The receipt is valid.")
 
 
 def test_verify_refuses_another_file_receipt_and_key(sluice: Sluice, client: ApiClient, tmp_path: Path) -> None:

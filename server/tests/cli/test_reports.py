@@ -95,4 +95,4 @@ def test_what_hides_the_reports_is_named(reports: Sluice, client: ApiClient) -> 
     url = f"http://127.0.0.1:{free_port()}"
     result = reports("reports", "list", "--url", url)
     assert result.code == 6
-    assert result.error_line.startswith(f"No service answers at {url}")
+    assert result.error_line.startswith(f"No service responds at {url}")

@@ -104,7 +104,7 @@ OTHERS = {
     "head_upload": "sluice upload --resume (test_upload.py)",
     "append_to_upload": "sluice upload --resume (test_upload.py)",
     "get_upload": "sluice upload --resume (test_upload.py)",
-    "cancel_upload": "none: an upload that nobody goes on with expires",
+    "cancel_upload": "none: an upload that is not continued expires",
     "discover_uploads": "none: sluice upload needs nothing of what it tells",
     "get_erasure_receipt": "sluice erasures show --receipt (test_erasures.py)",
     "receipt_keys": "sluice receipts verify (test_receipts.py)",
@@ -118,7 +118,7 @@ STREAMS = {"jobs download", "quarantine download"}  # what they print is the fil
 
 @dataclass
 class Recorder:
-    """A service that answers every request alike, and the requests that it got."""
+    """A service that responds to every request alike, and the requests that it got."""
 
     url: str
     status: int = 404
@@ -131,7 +131,7 @@ def recording() -> Iterator[Recorder]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def answer(self) -> None:
+        def respond(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             found.seen.append((self.command, self.path.partition("?")[0]))
             body = json.dumps({"status": "ERROR", "message": "No", "errors": ["why"], "timestamp": ""}).encode()
@@ -141,7 +141,7 @@ def recording() -> Iterator[Recorder]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815  (the names of the library)
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = respond  # noqa: N815  (the names of the library)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the name of the library)
             pass
@@ -227,12 +227,12 @@ def test_each_failure_of_the_service_has_its_exit_code_and_one_line_of_json(
 
 
 @each_row("operation", COMMANDS)
-def test_a_service_that_does_not_answer_is_unavailable(
+def test_a_service_that_does_not_respond_is_unavailable(
     operation: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SLUICE_URL", f"http://127.0.0.1:{free_port()}")
     assert run(COMMANDS[operation].split()) == Exit.UNAVAILABLE
-    assert capsys.readouterr().err.startswith("sluice: No service answers at ")
+    assert capsys.readouterr().err.startswith("sluice: No service responds at ")
 
 
 def test_each_exit_code_has_a_meaning() -> None:

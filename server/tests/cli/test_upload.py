@@ -13,7 +13,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from sluice.cli.http import HttpAnswer
+from sluice.cli.http import Response
 from sluice.cli.service import Service
 from sluice.cli.upload import _Sender
 from sluice.messages import render
@@ -105,7 +105,7 @@ def peak_kb(sluice: Sluice, *arguments: str) -> int:
     return int(completed.stdout.splitlines()[-1])
 
 
-NO_SERVICE = "No service answers at http://127.0.0.1:1: start one with `sluice serve`, or give its address with --url."
+NO_SERVICE = "No service responds at http://127.0.0.1:1: start one with `sluice serve`, or give its address with --url."
 
 
 @each_row(
@@ -145,7 +145,7 @@ def test_upload_says_for_the_file_what_is_wrong(upload: Sluice, client: ApiClien
 async def test_upload_explains_a_service_that_is_not_sluice_and_a_broken_connection(upload: Sluice, note: Path) -> None:
     async with answering("404 Not Found", "<h1>nginx</h1>") as other:
         result = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", other.url)
-    sentence = f"What answers at {other.url} is no Sluice service (status 404)."
+    sentence = f"What responds at {other.url} is no Sluice service (status 404)."
     assert (result.code, result.error_line) == (5, sentence)
     async with answering("200 OK", "{", held_back=10) as broken:
         result = await asyncio.to_thread(upload, "upload", note, "--context", "c", "--url", broken.url)
@@ -225,11 +225,11 @@ def test_upload_tries_again_with_retry_only(monkeypatch: pytest.MonkeyPatch) -> 
     sent: list[int] = []
     monkeypatch.setattr("sluice.cli.upload.time.sleep", lambda _seconds: None)
 
-    def attempt() -> HttpAnswer:
+    def attempt() -> Response:
         sent.append(1)
         headers = HTTPMessage()
         headers["Retry-After"] = "1"
-        return HttpAnswer(503 if len(sent) < 3 else 201, headers, b"{}")
+        return Response(503 if len(sent) < 3 else 201, headers, b"{}")
 
     for retry, statuses in ((True, 201), (False, 503)):
         sent.clear()

@@ -1,4 +1,4 @@
-"""The Python client against running services, and against a fake one that fails as told."""
+"""The Python client against running services, and against a fake one that fails as required."""
 
 import asyncio
 import os
@@ -65,12 +65,12 @@ def context(tenant: ApiClient) -> str:
 def test_uploads_a_small_file_and_reads_it_back(own: Sluice, context: str, tmp_path: Path) -> None:
     path = tmp_path / "Schäden.txt"
     path.write_bytes(TEXT)
-    told: list[int] = []
+    reported: list[int] = []
     stored = own.files.upload(
-        path, context=context, metadata={"claim": "C-7"}, progress=lambda *sent: told.extend(sent)
+        path, context=context, metadata={"claim": "C-7"}, progress=lambda *sent: reported.extend(sent)
     )
     assert (stored.original_filename, stored.size_bytes) == ("Schäden.txt", len(TEXT))
-    assert told[-2:] == [len(TEXT), len(TEXT)]
+    assert reported[-2:] == [len(TEXT), len(TEXT)]
     found = own.files.metadata(stored.file_id)
     assert (found.metadata, found.context_key) == ({"claim": "C-7"}, context)
     assert httpx.get(own.files.download_url(stored.file_id).download_url).content == TEXT
@@ -84,12 +84,12 @@ def test_uploads_a_small_file_and_reads_it_back(own: Sluice, context: str, tmp_p
 
 
 def test_uploads_a_large_file_in_parts_with_progress(own: Sluice, context: str) -> None:
-    told: list[int] = []
+    reported: list[int] = []
     urls: list[str] = []
-    watched: dict[str, Any] = {"on_upload_url": urls.append, "progress": lambda sent, _size: told.append(sent)}
+    watched: dict[str, Any] = {"on_upload_url": urls.append, "progress": lambda sent, _size: reported.append(sent)}
     stored = own.files.upload(BIG, filename="big.txt", context=context, **watched)
     assert stored.size_bytes == len(BIG)
-    assert (told, told[-1]) == (sorted(told), len(BIG))
+    assert (reported, reported[-1]) == (sorted(reported), len(BIG))
     assert own.uploads.get(urls[0].rpartition("/")[2]).state == "stored"
 
 
@@ -124,10 +124,10 @@ def test_goes_on_in_another_process_with_the_url(tenant: ApiClient, own: Sluice,
         client.files.upload(BIG, filename="big.txt", context=context)
     url = raised.value.upload_url
     assert url is not None
-    told: list[int] = []
-    stored = own.files.upload(BIG, filename="big.txt", resume=url, progress=lambda sent, _size: told.append(sent))
+    reported: list[int] = []
+    stored = own.files.upload(BIG, filename="big.txt", resume=url, progress=lambda sent, _size: reported.append(sent))
     assert stored.size_bytes == len(BIG)
-    assert told[0] > LARGE
+    assert reported[0] > LARGE
     assert own.files.upload(BIG, filename="big.txt", resume=url).file_id == stored.file_id
 
 
@@ -231,16 +231,16 @@ def test_code_of_the_page_runs(tenant: ApiClient, tmp_path: Path, monkeypatch: p
     assert names["listed"] == ["film.txt", "dent.png"]
 
 
-def fake(*answers: httpx.Response | Exception, max_retries: int = 4) -> tuple[Sluice, list[httpx.Request]]:
-    """Return a client whose requests get these answers in turn, and the requests."""
-    waiting, requests = list(answers), []
+def fake(*responses: httpx.Response | Exception, max_retries: int = 4) -> tuple[Sluice, list[httpx.Request]]:
+    """Return a client whose requests get these responses in turn, and the requests."""
+    waiting, requests = list(responses), []
 
     def answered(request: httpx.Request) -> httpx.Response:
         requests.append(request)
-        answer = waiting.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        response = waiting.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        return response
 
     http = httpx.Client(transport=httpx.MockTransport(answered))
     return Sluice("sl_test_x", base_url="http://sluice.example", http_client=http, max_retries=max_retries), requests
@@ -262,7 +262,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
-def test_upload_is_repeated_with_one_key_until_it_is_answered(pauses: list[float]) -> None:
+def test_upload_is_repeated_with_one_key_until_it_has_a_response(pauses: list[float]) -> None:
     client, requests = fake(
         failure(503, Retry_After="7"),
         httpx.ReadError("lost"),
@@ -313,11 +313,11 @@ def test_gives_up_after_so_many_retries_and_at_once_if_the_wait_is_long(pauses: 
 
 
 def test_what_may_have_been_done_is_not_done_twice_and_what_was_never_sent_is(pauses: list[float]) -> None:
-    for answer in (httpx.ReadError("lost"), failure(502)):
-        client, requests = fake(answer)
+    for response in (httpx.ReadError("lost"), failure(502)):
+        client, requests = fake(response)
         with pytest.raises((ConnectionFailed, Unavailable)):
             client.api_keys.create("ci", ["upload"])
-        assert (len(requests), pauses) == (1, []), answer
+        assert (len(requests), pauses) == (1, []), response
     created = {"api_key_id": "key_1", "api_key": "sl_x", "name": "ci", "scopes": ["upload"], "expires_at": None}
     client, requests = fake(httpx.ConnectError("refused"), httpx.Response(201, json={"data": created}))
     assert client.api_keys.create("ci", ["upload"]).api_key == "sl_x"

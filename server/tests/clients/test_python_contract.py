@@ -27,7 +27,7 @@ OPERATIONS = {
 NOT_IN_CLIENT = {
     "discover_uploads": "files.upload needs none of what it tells",
     "create_upload": "files.upload sends it for large files",
-    "head_upload": "files.upload sends it to go on; uploads.get tells more",
+    "head_upload": "files.upload sends it to continue; uploads.get returns more",
     "append_to_upload": "files.upload sends it for large files",
 }
 FLOWS = {"upload_file", "validate_file"}  # more than one call: test_python_client.py runs them
@@ -59,8 +59,8 @@ def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _data_schema(operation: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of `data`, or of an item of it, or of a body without an envelope."""
-    answer = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
-    schema = _resolved(answer["content"]["application/json"]["schema"])
+    response = next(response for status, response in operation["responses"].items() if status.startswith("2"))
+    schema = _resolved(response["content"]["application/json"]["schema"])
     data = _resolved(schema["properties"].get("data", schema))
     return _resolved(data["items"]) if data.get("type") == "array" else data
 
@@ -78,7 +78,7 @@ def _schemas_in(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _differences(model: type[BaseModel], schema: dict[str, Any], where: str) -> list[str]:
-    """Return the fields of an answer that the model lacks, has too many of, or asks for without need."""
+    """Return the fields of a response that the model lacks, has too many of, or asks for without need."""
     properties, required = schema["properties"], set(schema.get("required", ()))
     found = [f"{where}.{name}" for name in model.model_fields.keys() ^ properties.keys()]
     for name, field in model.model_fields.items():
@@ -114,7 +114,7 @@ def test_method_sends_what_the_document_describes(operation_id: str) -> None:
 
 
 @each_row("operation_id", sorted(METHODS.keys() - FLOWS))
-def test_model_has_the_fields_of_the_answer(operation_id: str) -> None:
+def test_model_has_the_fields_of_the_response(operation_id: str) -> None:
     model = _call(operation_id).model
     if not issubclass(model, BaseModel):
         assert model in {bytes, type(None)}
@@ -160,11 +160,11 @@ def test_each_error_of_the_catalogue_has_a_class() -> None:
             assert kind is by_status.get(error.status, usual), error.code
 
 
-def test_answers_of_a_newer_service_are_read() -> None:
-    answer = {"status": "SUCCESS", "data": {"locale": "x", "language": "y", "default": False, "new": 1}}
+def test_responses_of_a_newer_service_are_read() -> None:
+    response = {"status": "SUCCESS", "data": {"locale": "x", "language": "y", "default": False, "new": 1}}
 
     def answered(_request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json={**answer, "data": [answer["data"]]})
+        return httpx.Response(200, json={**response, "data": [response["data"]]})
 
     with Sluice("sl_test_x", http_client=httpx.Client(transport=httpx.MockTransport(answered))) as client:
         assert [locale.locale for locale in client.messages.list()] == ["x"]

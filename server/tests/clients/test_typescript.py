@@ -203,7 +203,7 @@ for (const [noun, methods] of Object.entries(recording)) {
   if (noun === "uploads") continue;
   for (const [name, method] of Object.entries(methods)) {
     const made = method("first", "second", {});
-    if (name === "follow") await made.return(); // goes on for ever
+    if (name === "follow") await made.return(); // never ends
     else if (made[Symbol.asyncIterator]) await made[Symbol.asyncIterator]().next();
     else await made;
   }
@@ -266,7 +266,7 @@ show({ steps, stored, refused: [refused instanceof FileRejected, status, code, r
     assert found["nowhere"] == ["ApiError", 404, "not_found"]
 
 
-def test_upload_whose_answer_is_lost_is_sent_again_and_stored_once(user: User) -> None:
+def test_upload_whose_response_is_lost_is_sent_again_and_stored_once(user: User) -> None:
     context = user.client.create_context()
     user.proxy.lost.append(b"file_id")
     program = 'show(await sluice.upload(new Blob([words[1]]), { context: words[0], filename: "a.txt" }))'
@@ -277,7 +277,7 @@ def test_upload_whose_answer_is_lost_is_sent_again_and_stored_once(user: User) -
 
 def test_retries_wait_as_long_as_they_are_asked_to_and_a_change_is_not_repeated(user: User) -> None:
     program = """
-const answers = (...all) => async (url, init) => {
+const responses = (...all) => async (url, init) => {
   asked.push([init.method, Date.now(), new Headers(init.headers).get("Idempotency-Key")]);
   const [status, headers] = all.length > 1 ? all.shift() : all[0];
   if (status === 0) throw new TypeError("fetch failed");
@@ -291,15 +291,15 @@ const tried = async (fetch, act) => {
   return [outcome, asked.length];
 };
 const blob = new Blob(["x"]);
-const waited = await tried(answers(busy, [201, {}]), (client) => client.upload(blob, { filename: "a" }));
+const waited = await tried(responses(busy, [201, {}]), (client) => client.upload(blob, { filename: "a" }));
 const pause = asked[1][1] - asked[0][1], isSameKey = asked[0][2] !== null && asked[0][2] === asked[1][2];
 show({ waited, pause, isSameKey, outcomes: [
-  await tried(answers([503, {}], [201, {}]), (client) => client.upload(blob, { filename: "a" })),
-  await tried(answers([0]), (client) => client.contexts.get("a")),
-  await tried(answers([0]), (client) => client.apiKeys.create({ name: "a", scopes: ["upload"] })),
-  await tried(answers([500, {}]), (client) => client.apiKeys.create({ name: "a", scopes: ["upload"] })),
-  await tried(answers([429, { "Retry-After": "3600" }]), (client) => client.contexts.get("a")),
-  await tried(answers([404, {}]), (client) => client.contexts.get("a")),
+  await tried(responses([503, {}], [201, {}]), (client) => client.upload(blob, { filename: "a" })),
+  await tried(responses([0]), (client) => client.contexts.get("a")),
+  await tried(responses([0]), (client) => client.apiKeys.create({ name: "a", scopes: ["upload"] })),
+  await tried(responses([500, {}]), (client) => client.apiKeys.create({ name: "a", scopes: ["upload"] })),
+  await tried(responses([429, { "Retry-After": "3600" }]), (client) => client.contexts.get("a")),
+  await tried(responses([404, {}]), (client) => client.contexts.get("a")),
 ] });
 """
     found = user.run(program)
@@ -321,13 +321,13 @@ const fetch = async (url, { method }) => {
 };
 const client = new Sluice({ url, credential, fetch, retries: 1 });
 const part = { resumable: true, chunkSize: 262144, filename: "a" };
-const told = (error) => [error.name, error.message];
-const outcome = await client.upload(new Blob(["x".repeat(300000)]), part).catch(told);
+const described = (error) => [error.name, error.message];
+const outcome = await client.upload(new Blob(["x".repeat(300000)]), part).catch(described);
 await client.uploads.get(elsewhere);
 await client.uploads.cancel(elsewhere);
 const sent = asked.length;
 const ids = [];
-for (const id of ["", ".", ".."]) ids.push((await (async () => client.contexts.get(id))().catch(told))[0]);
+for (const id of ["", ".", ".."]) ids.push((await (async () => client.contexts.get(id))().catch(described))[0]);
 show({ asked, outcome, ids, more: asked.length - sent });
 """
     found = user.run(program)

@@ -177,7 +177,7 @@ def test_job_on_all_that_match_begins_when_its_word_is_typed_and_shows_its_end(p
     page.get_by_text("Nothing was changed.").wait_for()
     page.goto("/console/files/deleted?context=claims")
     page.goto("/console/files/all?context=claims&action=restore")
-    write(page, way, page.get_by_label("Type restore to go on"), "restore")
+    write(page, way, page.get_by_label("Type restore to confirm"), "restore")
     use(page, way, page.get_by_role("button", name="Restore them"))
     page.wait_for_url("**/console/jobs/job_*")
     await_end(page, way)

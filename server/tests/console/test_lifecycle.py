@@ -203,14 +203,14 @@ def test_all_files_that_match_are_deleted_and_restored_by_jobs(client: ApiClient
     path = f"/files/all?context={context}&action=delete"
     asked = admin.get(path).text
     assert "60 files" in asked
-    assert "Type 60 to go on" in asked
+    assert "Type 60 to confirm" in asked
     page = finished(admin, begun(admin, path, typed="60"))
     assert "60</strong> of 60 files deleted" in page
     assert context in page
     assert "No file matches" in admin.get(f"/files?context={context}").text
     assert admin.get(f"/files/{kept}").status_code == 200
     path = f"/files/all?context={context}&action=restore"
-    assert "Type restore to go on" in admin.get(path).text
+    assert "Type restore to confirm" in admin.get(path).text
     page = finished(admin, begun(admin, path, typed="restore"))
     assert "60</strong> files restored" in page
     assert "50 of 60 files" in admin.get(f"/files?context={context}").text

@@ -1,4 +1,4 @@
-"""Signing in to the console at a real OIDC issuer: the code flow, and every answer that is to somebody else."""
+"""Signing in to the console at a real OIDC issuer: the code flow, and every response that is to somebody else."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def ask(browser: httpx.Client, **more: str) -> str:
     return f"{begun.headers['location']}&{urlencode(more)}"
 
 
-def answer_of(address: str) -> str:
+def response_address(address: str) -> str:
     """Visit the issuer as a browser of its own; return the path that it sends the browser back to."""
     with httpx.Client(timeout=20) as http:
         for _ in range(6):
@@ -56,7 +56,7 @@ def answer_of(address: str) -> str:
 
 
 def sign_in(browser: httpx.Client, user: str = "ada") -> httpx.Response:
-    return browser.get(answer_of(ask(browser, login_hint=user)))
+    return browser.get(response_address(ask(browser, login_hint=user)))
 
 
 def is_signed_in(browser: httpx.Client) -> bool:
@@ -85,11 +85,11 @@ def test_rights_are_those_of_the_token(browser: httpx.Client) -> None:
     assert browser.get("/console/files").status_code == 403
 
 
-@each_row("user, told", [("ulf", "Your account may see nothing here"), ("nobody", "Signing in did not work")])
-def test_user_who_may_see_nothing_or_is_refused_is_told_so(browser: httpx.Client, user: str, told: str) -> None:
+@each_row("user, sentence", [("ulf", "Your account may see nothing here"), ("nobody", "Signing in did not work")])
+def test_user_who_may_see_nothing_or_is_refused_sees_why(browser: httpx.Client, user: str, sentence: str) -> None:
     refused = sign_in(browser, user)
     assert refused.status_code == 403
-    assert told in refused.text
+    assert sentence in refused.text
     assert not is_signed_in(browser)
 
 
@@ -102,16 +102,16 @@ def test_request_has_proof_state_and_nonce(browser: httpx.Client) -> None:
 
 @pytest.mark.asvs("10.2.1")
 def test_answer_to_another_browser_is_refused(place: Place, browser: httpx.Client) -> None:
-    answer = answer_of(ask(browser))
+    response = response_address(ask(browser))
     with new_browser(place.service) as victim:
-        assert victim.get(answer).status_code == 403  # asked for nothing
+        assert victim.get(response).status_code == 403  # asked for nothing
         ask(victim)
-        assert victim.get(answer).status_code == 403  # asked for something else
+        assert victim.get(response).status_code == 403  # asked for something else
         assert not is_signed_in(victim)
 
 
-def changed(answer: str, **fields: str) -> str:
-    query = {name: values[0] for name, values in parse_qs(urlsplit(answer).query).items()}
+def changed(response: str, **fields: str) -> str:
+    query = {name: values[0] for name, values in parse_qs(urlsplit(response).query).items()}
     return f"{CALLBACK}?{urlencode(query | fields)}"
 
 
@@ -122,28 +122,28 @@ def changed(answer: str, **fields: str) -> str:
         *({"code": "x"}, {"code": ""}, {"code": "\0"}),
     ],
 )
-def test_wrong_answer_is_refused(browser: httpx.Client, fields: dict[str, str]) -> None:
-    answer = answer_of(ask(browser))
-    assert browser.get(changed(answer, **fields)).status_code == 403
+def test_wrong_response_is_refused(browser: httpx.Client, fields: dict[str, str]) -> None:
+    response = response_address(ask(browser))
+    assert browser.get(changed(response, **fields)).status_code == 403
     assert not is_signed_in(browser)
-    assert browser.get(answer).status_code == 403  # the attempt is over
+    assert browser.get(response).status_code == 403  # the attempt is over
 
 
-def test_answer_without_the_issuers_name_or_with_a_parameter_twice_is_refused(browser: httpx.Client) -> None:
-    assert browser.get(f"{answer_of(ask(browser))}&code=x").status_code == 403
-    query = parse_qs(urlsplit(answer_of(ask(browser))).query)
+def test_respond_without_the_issuers_name_or_with_a_parameter_twice_is_refused(browser: httpx.Client) -> None:
+    assert browser.get(f"{response_address(ask(browser))}&code=x").status_code == 403
+    query = parse_qs(urlsplit(response_address(ask(browser))).query)
     assert browser.get(f"{CALLBACK}?{urlencode({n: query[n][0] for n in ('code', 'state')})}").status_code == 403
 
 
 @pytest.mark.asvs("10.1.2", "10.5.1")
 def test_nonce_and_proof_of_another_attempt_are_refused(browser: httpx.Client) -> None:
     for part in (1, 2):
-        answer = answer_of(ask(browser))
+        response = response_address(ask(browser))
         parts = browser.cookies["sluice_oidc"].split(".")
         parts[part] = "A" * 43
         browser.cookies.clear()
         browser.cookies.set("sluice_oidc", ".".join(parts), domain="127.0.0.1")
-        assert browser.get(answer).status_code == 403
+        assert browser.get(response).status_code == 403
         assert not is_signed_in(browser)
 
 
@@ -151,13 +151,13 @@ def test_nonce_and_proof_of_another_attempt_are_refused(browser: httpx.Client) -
 def test_answer_works_once_and_makes_a_new_session(place: Place, browser: httpx.Client) -> None:
     sign_in(browser)
     earlier = browser.cookies["sluice_session"]
-    answer = answer_of(ask(browser))
+    response = response_address(ask(browser))
     attempt = browser.cookies["sluice_oidc"]
-    assert browser.get(answer).status_code == 303
+    assert browser.get(response).status_code == 303
     assert browser.cookies["sluice_session"] != earlier
     with new_browser(place.service) as thief:
         thief.cookies.set("sluice_oidc", attempt, domain="127.0.0.1")
-        assert thief.get(answer).status_code == 403
+        assert thief.get(response).status_code == 403
         thief.cookies.set("sluice_session", earlier, domain="127.0.0.1")
         assert not is_signed_in(thief)
 

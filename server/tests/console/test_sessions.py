@@ -55,7 +55,7 @@ def test_link_works_once_in_the_browser_that_opened_it_and_for_a_minute(bare_cli
     with new_browser(bare_client.service) as first, new_browser(bare_client.service) as second:
         first.head(link)
         assert "sluice_session" not in first.get(link).cookies
-        assert first.get(HOME).status_code == 303, "opening a link signs nobody in"
+        assert first.get(HOME).status_code == 303, "opening a link does not sign in"
         assert second.get(link).status_code == 403
         assert second.post(link, headers=SAME_ORIGIN).status_code == 403
         assert first.get(link).status_code == 200

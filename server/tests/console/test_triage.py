@@ -1,4 +1,4 @@
-"""Rejections that somebody looked at, and what was changed of a context."""
+"""Reviewed rejections, and changes of a context."""
 
 import re
 
@@ -30,7 +30,7 @@ def test_reviewed_group_is_open_again_after_the_next_rejection(client: ApiClient
     assert admin.post("/rejections", group=group, state="reviewed").status_code == 303
     page = admin.get("/rejections").text
     assert groups_of(page) == []
-    assert "Somebody looked at every group" in page
+    assert "Every group was reviewed" in page
     reviewed = admin.get("/rejections?state=reviewed").text
     assert "Reviewed by <bdi>Ada</bdi>" in reviewed
     assert len(groups_of(reviewed)) == 1
@@ -70,7 +70,7 @@ def test_only_a_listed_group_is_muted_and_stays_so_until_it_is_opened(
     assert newest == ["rejections.reopened", "rejections.muted"]
 
 
-def test_groups_are_told_apart_by_extension_and_uploader(client: ApiClient, admin: User) -> None:
+def test_groups_differ_by_extension_and_uploader(client: ApiClient, admin: User) -> None:
     context, other = (client.create_context(allowed_extensions=["pdf"]) for _ in range(2))
     for name in ("a.exe", "b.tar.EXE. ", "c", ".hidden", "d.zip"):
         refused(client, name, context)

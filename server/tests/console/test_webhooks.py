@@ -54,7 +54,7 @@ def test_test_event_is_sent_signed_and_its_delivery_shown(client: ApiClient, adm
 
 
 def test_secret_is_rotated_after_a_question_and_an_answer_shown_as_text(admin: User, receiver: Receiver) -> None:
-    receiver.answer_with(500, b"<script>alert(1)</script>")
+    receiver.respond_with(500, b"<script>alert(1)</script>")
     path, secret = add(admin, receiver)
     assert "Make a new secret?" in admin.post(f"{path}/rotate").text
     assert "Old secret</dt><dd>none" in admin.get(path).text
@@ -83,10 +83,10 @@ def test_endpoint_is_changed_disabled_and_deleted(client: ApiClient, admin: User
 
 def test_missed_events_are_recovered(client: ApiClient, admin: User, receiver: Receiver) -> None:
     path, _secret = add(admin, receiver)
-    data(client.post("/api-keys", {"name": "told", "scopes": ["metadata"]}), 201)
+    data(client.post("/api-keys", {"name": "announced", "scopes": ["metadata"]}), 201)
     wait_until(lambda: "1 of 1 deliveries" in admin.get(path).text)
     again = {"since": "2020-01-01T00:00", "until": "2100-01-01T00:00"}
-    assert match(r"\d+ deliveries begin anew", admin.follow(admin.post(f"{path}/recover", **again)))
+    assert match(r"\d+ deliveries restarted", admin.follow(admin.post(f"{path}/recover", **again)))
     assert admin.post(f"{path}/recover", since="x", until="y").status_code == 422
     assert admin.post(f"{path}/recover", since=again["until"], until=again["since"]).status_code == 422
 

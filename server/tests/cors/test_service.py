@@ -1,4 +1,4 @@
-"""Which pages may read an answer while the database is unavailable, and how long a listing is remembered."""
+"""Which pages may read a response while the database is unavailable, and how long a listing is remembered."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

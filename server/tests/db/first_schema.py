@@ -1,6 +1,6 @@
 """The schema of 0.1.0, at which migration steps begin: the statements that create it, in `first_schema.json`.
 
-Until 0.1.0 is released, `python -m tests.db.first_schema` writes the file anew after a change of the declaration. From
+Until 0.1.0 is released, `python -m tests.db.first_schema` writes the file again after a change of the declaration. From
 then on it stays as it is, and a change of the declaration comes with a migration step (docs/decisions/0015).
 """
 

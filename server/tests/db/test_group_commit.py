@@ -76,19 +76,19 @@ async def test_statements_with_different_shared_values_are_not_batched(database:
 
 
 async def test_a_statement_that_is_refused_fails_alone(database: Database) -> None:
-    answers = await _add_all(database, [_tenant(n) for n in (0, 1, 2, 1, 3)])
-    refused = [number for number, answer in enumerate(answers) if isinstance(answer, Conflict)]
+    results = await _add_all(database, [_tenant(n) for n in (0, 1, 2, 1, 3)])
+    refused = [number for number, result in enumerate(results) if isinstance(result, Conflict)]
     assert refused in ([1], [3])  # either comes first: the two may be in batches on two connections
     assert await _query(database, "SELECT count(*) FROM tenants") == [(4,)]
     not_storable = _tenant(9) | {"id": "ten_\0"}
-    answers = await _add_all(database, [_tenant(4), _tenant(5), not_storable, _tenant(6)])
-    assert [isinstance(answer, Exception) for answer in answers] == [False, False, True, False]
+    results = await _add_all(database, [_tenant(4), _tenant(5), not_storable, _tenant(6)])
+    assert [isinstance(result, Exception) for result in results] == [False, False, True, False]
 
 
 async def test_a_statement_that_changed_no_row_returns_none_among_others(database: Database) -> None:
     await _add_all(database, [_tenant(n) for n in range(3)])
-    answers = await asyncio.gather(*(database.commit(CLOSE, {"id": f"ten_{n}"}) for n in (0, 7, 1, 2)))
-    assert answers == [{"id": "ten_0"}, None, {"id": "ten_1"}, {"id": "ten_2"}]
+    results = await asyncio.gather(*(database.commit(CLOSE, {"id": f"ten_{n}"}) for n in (0, 7, 1, 2)))
+    assert results == [{"id": "ten_0"}, None, {"id": "ten_1"}, {"id": "ten_2"}]
 
 
 async def test_a_cancelled_statement_is_left_out_of_the_batch_and_stops_no_other(database: Database) -> None:
@@ -122,13 +122,13 @@ async def test_every_statement_with_a_lost_reply_is_unavailable(postgres: Postgr
         database = Database(url, postgres=options)
         await asyncio.gather(*(database.commit(ADD, _tenant(n, plan=str(n))) for n in range(2)))
         proxy.fault = Fault.LOST_ANSWER
-        answers = await _add_all(database, [_tenant(n) for n in range(2, 6)])
-        assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 4
+        results = await _add_all(database, [_tenant(n) for n in range(2, 6)])
+        assert [type(result) for result in results] == [DatabaseUnavailable] * 4
         await database.aclose()
 
 
 class _StalledDriver:
-    """A driver whose batches end when told, and that remembers what was sent."""
+    """A driver whose batches end on demand, and that remembers what was sent."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []

@@ -27,9 +27,9 @@ async def connections(pool: asyncpg.Pool) -> AsyncIterator[IdleConnections]:
 
 async def run_transaction(idle: IdleConnections, sql: str = "SELECT pg_backend_pid()") -> object:
     connection = await idle.acquire()
-    answer = await connection.fetchval(sql)
+    response = await connection.fetchval(sql)
     await idle.release(connection)
-    return answer
+    return response
 
 
 async def test_transactions_reuse_connections_and_more_than_there_are_are_all_served(

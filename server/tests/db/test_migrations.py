@@ -47,7 +47,7 @@ async def _described(database: Database) -> set[str]:
 async def test_created_database_equals_one_that_went_through_all_steps(new_database: NewDatabase) -> None:
     """It fails after a change of `db.schema` or `db.triggers` without a step, or of one unlike the step's.
 
-    Until 0.1.0 is released, the remedy is to write its schema anew: see `tests.db.first_schema`.
+    Until 0.1.0 is released, the remedy is to write its schema again: see `tests.db.first_schema`.
     """
     created, migrated = new_database(), new_database()
     await upgrade(created)

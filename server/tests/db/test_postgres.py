@@ -68,7 +68,7 @@ async def test_a_faulty_database_fails_in_time_and_recovers(proxied: Database, p
     assert await asyncio.gather(*(query(proxied) for _ in range(8))) == [1] * 8
 
 
-async def test_a_commit_without_an_answer_fails_in_bounded_time(proxied: Database, proxy: FaultProxy) -> None:
+async def test_a_commit_without_a_reply_fails_in_bounded_time(proxied: Database, proxy: FaultProxy) -> None:
     async def commit_into_silence() -> None:
         async with proxied.transaction(ALL_TENANTS) as connection:
             await connection.execute(text("SELECT 1"))
@@ -204,11 +204,11 @@ class TestBehindPgbouncer:
         yield database
         await database.aclose()
 
-    async def test_concurrent_clients_get_the_answers_to_their_own_statements(self, patient: Database) -> None:
+    async def test_concurrent_clients_get_the_results_of_their_own_statements(self, patient: Database) -> None:
         await upgrade(patient)
         limiter = DatabaseLimiter(patient)
-        answers = await asyncio.gather(*(limiter.take(f"key {n % 5}", limit=7, window_seconds=600) for n in range(200)))
-        assert sum(isinstance(answer, Taken) for answer in answers) == 35
+        results = await asyncio.gather(*(limiter.take(f"key {n % 5}", limit=7, window_seconds=600) for n in range(200)))
+        assert sum(isinstance(result, Taken) for result in results) == 35
         statements = [f"SELECT {number} + length('{'x' * (number % 7)}')" for number in range(200)]
         assert await asyncio.gather(*(query(patient, sql) for sql in statements)) == [n + n % 7 for n in range(200)]
 

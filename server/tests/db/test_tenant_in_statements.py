@@ -45,7 +45,7 @@ SOURCE: Final = Path(sluice.__file__).parent
 TENANT_TABLES: Final = frozenset(name for name, table in metadata.tables.items() if "tenant_id" in table.c)
 # Modules with SQL on no rows of tenants, or that only change the schema.
 WITHOUT_TENANTS: Final = {
-    "limiter.database": "takes of rate limits are rows of a context's id, which is a secret of nobody",
+    "limiter.database": "takes of rate limits are rows of a context's id, which is not secret",
     "db.database": "opens transactions, sets the scope, and asks for versions",
     "db.sqlite": "pragmas; and `sluice backup` copies the files of all tenants",
     "db.postgres": "settings of a connection",
@@ -78,7 +78,7 @@ _READS: Final = {
     "an operator may ask for all tenants": (
         "contexts.repository.largest_scanned files.repository.quarantine.list_quarantined tenants.repository.list_all"
     ),
-    "the operator seals the secrets of all tenants anew": "webhooks.repository.list_of_all_tenants",
+    "the operator seals the secrets of all tenants again": "webhooks.repository.list_of_all_tenants",
     "the audit compares rows of all tenants": "files.repository.reading.list_stored",
     "an invariant over all tenants": (
         "buckets.repository.find_tenants_without_default files.repository.due.find_overdue"
@@ -325,7 +325,7 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
     "endpoint": ENDPOINT,
     "sent": [StoredEvent("evt_1", "ten_1", "file.purged", NOW, {}, 1)],
     "event": _PURGED,
-    "told": [("ten_1", _PURGED)],
+    "happened": [("ten_1", _PURGED)],
     "used": {("ten_1", "key_1"): NOW},
     "by": ACTION,
     "done": [(ACTION, "f")],

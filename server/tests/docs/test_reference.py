@@ -28,7 +28,7 @@ class Example:
     line: str
     status: int
     response: dict[str, Any] | None
-    """None for an answer without a body."""
+    """None for a response without a body."""
 
 
 def _examples() -> list[Example]:
@@ -176,7 +176,7 @@ _VARYING_FIELDS = {
 }
 
 
-# A delivery may be on its way, and nobody receives it.
+# A delivery may be in progress, and has no receiver.
 _VARYING_FIELDS |= {"secret", "old_secret_until", "failing_since", "deliveries", "event_id", "event_type", "error"}
 _VARYING_FIELDS |= {"next_attempt_at", "attempted_at", "response_headers", "response_body"}
 # What a replay counts depends on earlier uploads: the page shows some, and the test has none.

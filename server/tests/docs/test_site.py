@@ -13,7 +13,7 @@ from tests.docs.pages import DOCS, ROOT
 LOADING = {"src", "srcset", "data", "poster", "action", "manifest"}
 """Attributes whose address a browser loads by itself, or sends to. `href` is one in `<link>` only."""
 NAMES_ONLY = ("http://www.w3.org/",)
-"""Addresses in styles and scripts that are names of formats, which nobody loads."""
+"""Addresses in styles and scripts that are names of formats and are never loaded."""
 IN_COMMENTS = re.compile(r"/\*.*?\*/|(?:<|\\3c )!--.*?--", re.DOTALL)
 """Comments of styles and scripts, and those of the pictures in them."""
 ADDRESS = re.compile(r"""(?:https?:|(?<=["'`(]))//[\w-]+(?:\.[\w-]+)+[^\s"'`)]*""")

@@ -2,7 +2,7 @@
 
 The blocks of a page run in one shell, in their order, in an empty folder that has the files which the page shows. They
 use a service of the tests instead of the addresses shown. A block of text behind one that runs is what it prints: `…`
-stands for anything. A block is not run if the paragraph before it begins with `Not run by the tests`, in italics.
+matches anything. A block is not run if the paragraph before it begins with `Not run by the tests`, in italics.
 """
 
 import os
@@ -74,7 +74,7 @@ def test_every_block_is_run_or_compared_or_says_why_not(page: Path) -> None:
     assert blocks
     for before, block in zip([None, *blocks], blocks, strict=False):
         is_output = block.language == "text" and before is not None and before.is_run
-        assert block.is_run or is_output or block.file or block.reason, f"nobody runs {block.content!r}"
+        assert block.is_run or is_output or block.file or block.reason, f"no test runs {block.content!r}"
         if block.file is not None:
             assert block.content == (ROOT / block.file).read_text(encoding="utf-8").rstrip("\n"), "run `make docs`"
 
@@ -109,7 +109,7 @@ def snippet_service(deployments: Deployments) -> Iterator[Service]:
 def real_values(
     request: pytest.FixtureRequest, page: Path, snippet_service: Service, tmp_path: Path
 ) -> Iterator[Mapping[str, str]]:
-    """What a page shows, and what stands in its place: addresses, secrets, folders."""
+    """What a page shows, and what replaces it: addresses, secrets, folders."""
     client = snippet_service.new_client()
     assert client.authorization is not None
     values = {

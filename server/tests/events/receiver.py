@@ -1,4 +1,4 @@
-"""A receiver of webhooks on loopback that answers as a test tells it to, and keeps what it got."""
+"""A receiver of webhooks on loopback whose responses a test chooses, and keeps what it got."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 RESET = 0
-"""A status for a connection that is reset instead of answered."""
+"""A status for a connection that is reset without a response."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Received:
 
 @dataclass
 class Receiver:
-    """What came, and how the next requests are answered: `answer` returns status, headers and body."""
+    """What came, and how the next requests are handled: `respond` returns status, headers and body."""
 
     port: int = 0
     path: str = "/hooks/sluice?of=tests"
     got: list[Received] = field(default_factory=list)
-    answer: Callable[[Received], tuple[int, dict[str, str], bytes]] = lambda _request: (204, {}, b"")
+    respond: Callable[[Received], tuple[int, dict[str, str], bytes]] = lambda _request: (204, {}, b"")
     running: int = 0
     most: int = 0
     released: threading.Event = field(default_factory=threading.Event)
@@ -46,21 +46,21 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}{self.path}"
 
-    def answer_with(self, status: int, body: bytes = b"", **headers: str) -> None:
+    def respond_with(self, status: int, body: bytes = b"", **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.answer = lambda _request: (status, named, body)
+        self.respond = lambda _request: (status, named, body)
 
     def hang(self) -> None:
-        """Answer nothing until the test ends."""
+        """Do not respond until the test ends."""
 
         def wait(_request: Received) -> tuple[int, dict[str, str], bytes]:
             self.released.wait(60)
             return 204, {}, b""
 
-        self.answer = wait
+        self.respond = wait
 
     def wait_for(self, number: int, *, seconds: float = 30) -> list[Received]:
-        """Return the requests once there are at least so many."""
+        """Return the requests once there are at least `number`."""
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.got) >= number, seconds), f"{len(self.got)} of {number}"
             return list(self.got)
@@ -72,7 +72,7 @@ class Receiver:
             self.got.append(request)
             self.changed.notify_all()
         try:
-            return self.answer(request)
+            return self.respond(request)
         finally:
             with self.changed:
                 self.running -= 1

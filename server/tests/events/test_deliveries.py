@@ -1,4 +1,4 @@
-"""Deliveries by the worker: a receiver that hangs, a name that is bound anew, and how much is sent at once."""
+"""Deliveries by the worker: a receiver that hangs, a name with a new address, and how much is sent at once."""
 
 import asyncio
 import itertools
@@ -169,11 +169,11 @@ async def test_endpoints_of_many_tenants_that_hang_do_not_delay_another_tenant(
     ],
 )
 async def test_no_wait_that_a_receiver_asks_for_ends_an_attempt(receiver: Receiver, text: str) -> None:
-    receiver.answer_with(503, Retry_After=text)
+    receiver.respond_with(503, Retry_After=text)
     async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: ["127.0.0.1"]) as to:
-        answer = await to.send(EVENT)
-    assert answer.status == 503
-    assert next_wait(1, answer.retry_after) is not None
+        response = await to.send(EVENT)
+    assert response.status == 503
+    assert next_wait(1, response.retry_after) is not None
 
 
 async def test_an_attempt_that_ends_in_any_fault_is_counted_and_stops_no_other(
@@ -200,7 +200,7 @@ async def test_an_attempt_that_ends_in_any_fault_is_counted_and_stops_no_other(
             assert await until_attempted(tables, worse_id) == (1, "pending", "the host cannot be reached")
 
 
-async def test_an_answer_that_cannot_be_stored_is_noted_without_what_the_receiver_said(
+async def test_a_response_that_cannot_be_stored_is_noted_without_its_content(
     tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = repository.note_attempts
@@ -211,11 +211,11 @@ async def test_an_answer_that_cannot_be_stored_is_noted_without_what_the_receive
         await note(connection, tenant_id, rows)
 
     monkeypatch.setattr(repository, "note_attempts", refuse)
-    receiver.answer_with(500, b"something")
+    receiver.respond_with(500, b"something")
     endpoint_id = await add_endpoint(tables, receiver)
     async with working(tables, WebhookOptions(ALLOWED)):
         await write(tables, deleted(1))
-        assert await until_attempted(tables, endpoint_id) == (1, "pending", "the answer cannot be stored")
+        assert await until_attempted(tables, endpoint_id) == (1, "pending", "the response cannot be stored")
     assert len(receiver.got) == 1
 
 
@@ -285,21 +285,21 @@ async def sender(
 
 
 async def test_a_name_is_resolved_once_for_an_attempt_and_the_judged_address_is_dialled(receiver: Receiver) -> None:
-    answers = iter([["127.0.0.1"], ["10.0.0.1"], ["127.0.0.1", "169.254.169.254"], []])
-    async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: next(answers)) as to:
+    responses = iter([["127.0.0.1"], ["10.0.0.1"], ["127.0.0.1", "169.254.169.254"], []])
+    async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: next(responses)) as to:
         assert (await to.send(EVENT)).status == 204
         assert receiver.got[0].headers["host"] == f"{NAME}:{receiver.port}"
         for why in ("does not allow", "does not allow", "no address"):
             refused = await to.send(EVENT)
             assert (refused.status, why in (refused.error or "")) == (None, True)
-    assert (next(answers, None), len(receiver.got)) == (None, 1)
+    assert (next(responses, None), len(receiver.got)) == (None, 1)
 
 
-async def test_no_answer_in_time_is_a_failure(receiver: Receiver) -> None:
+async def test_no_response_in_time_is_a_failure(receiver: Receiver) -> None:
     receiver.hang()
     async with sender(receiver, (NAME, "127.0.0.1/32"), lambda _host: ["127.0.0.1"], seconds=0.3) as to:
-        answer = await to.send(EVENT)
-    assert (answer.status, answer.error) == (None, "no answer within 0.3 s")
+        response = await to.send(EVENT)
+    assert (response.status, response.error) == (None, "no response within 0.3 s")
 
 
 async def test_interim_answers_without_an_end_fail_the_attempt() -> None:
@@ -315,10 +315,10 @@ async def test_interim_answers_without_an_end_fail_the_attempt() -> None:
         flooding = threads.submit(flood)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         sent = WebhookSender(url, [new_secret()], ALLOWED, ssl.create_default_context())
-        answer = await sent.send(EVENT)
+        response = await sent.send(EVENT)
         await sent.aclose()
         flooding.result(10)
-    assert (answer.status, answer.error) == (None, "an answer of more than 64 KiB")
+    assert (response.status, response.error) == (None, "a response of more than 64 KiB")
 
 
 async def test_a_proxy_of_the_environment_is_not_used(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,9 +62,9 @@ def run_recipe(environment: Mapping[str, str], tmp_path: Path) -> RunRecipe:
 @pytest.fixture(scope="session")
 def sentence(claims: ApiClient) -> str:
     """What Sluice has for the sender of the broken picture."""
-    answer = claims.upload("broken.png", BROKEN, context="claims").json()
-    assert answer["report"]["reason"] == "corrupt_file"
-    return str(answer["report"]["message"])
+    response = claims.upload("broken.png", BROKEN, context="claims").json()
+    assert response["report"]["reason"] == "corrupt_file"
+    return str(response["report"]["message"])
 
 
 @pytest.fixture

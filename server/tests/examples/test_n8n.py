@@ -34,12 +34,12 @@ def evaluated(text: str, environment: Mapping[str, str], item: Mapping[str, Any]
 
 
 def run_workflow(name: str, content: bytes, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Carry out the workflow for a file that arrives, and return status and body of its answer."""
+    """Carry out the workflow for a file that arrives, and return status and body of its response."""
     binary = {f"{NODES['webhook']['parameters']['options']['binaryPropertyName']}0": (name, content)}
     request = NODES["httpRequest"]["parameters"]
     fields = request["bodyParameters"]["parameters"]
     headers, of_kind = request["headerParameters"]["parameters"], itemgetter("parameterType")
-    answer = httpx.request(
+    response = httpx.request(
         request["method"],
         evaluated(request["url"], environment, {}),
         headers={header["name"]: evaluated(header["value"], environment, {}) for header in headers},
@@ -48,22 +48,22 @@ def run_workflow(name: str, content: bytes, environment: Mapping[str, str]) -> t
             each["name"]: binary[each["inputDataFieldName"]] for each in fields if of_kind(each) == "formBinaryData"
         },
     )
-    item = {"statusCode": answer.status_code, "body": answer.json()}
+    item = {"statusCode": response.status_code, "body": response.json()}
     respond = NODES["respondToWebhook"]["parameters"]
     status = evaluated(respond["options"]["responseCode"], environment, item)
     return int(status), evaluated(respond["responseBody"], environment, item)
 
 
-def test_workflow_stores_a_file_and_answers_the_sentence_for_another(
+def test_workflow_stores_a_file_and_returns_the_sentence_for_another(
     environment: Mapping[str, str], sentence: str, newest: Callable[[], str]
 ) -> None:
-    status, answer = run_workflow("n8n.png", picture(), environment)
+    status, response = run_workflow("n8n.png", picture(), environment)
     assert (status, newest()) == (201, "n8n.png")
-    assert answer.startswith("file_")
+    assert response.startswith("file_")
     assert run_workflow("broken.png", BROKEN, environment) == (400, sentence)
 
 
-def test_workflow_reads_the_answer_of_a_rejection_and_connects_its_nodes() -> None:
+def test_workflow_reads_the_response_of_a_rejection_and_connects_its_nodes() -> None:
     request = NODES["httpRequest"]["parameters"]
     assert request["options"]["response"]["response"] == {"fullResponse": True, "neverError": True}
     names, connections = [node["name"] for node in WORKFLOW["nodes"]], WORKFLOW["connections"]

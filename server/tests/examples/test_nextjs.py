@@ -18,8 +18,8 @@ import { POST } from "./app/api/claims/route.js";
 for (const name of process.argv.slice(2)) {
   const body = new FormData();
   body.append("file", new File([await readFile(name)], name));
-  const answer = await POST(new Request("http://localhost/api/claims", { method: "POST", body }));
-  console.log(answer.status, JSON.stringify(await answer.json()));
+  const response = await POST(new Request("http://localhost/api/claims", { method: "POST", body }));
+  console.log(response.status, JSON.stringify(await response.json()));
 }
 """
 
@@ -51,7 +51,7 @@ def test_the_types_of_the_recipe_agree_with_those_of_nextjs(application: Path) -
         route.write_text(code)
 
 
-def test_the_route_stores_a_file_and_answers_the_sentence_for_another(
+def test_the_route_stores_a_file_and_returns_the_sentence_for_another(
     application: Path, environment: Mapping[str, str], sentence: str, newest: Callable[[], str]
 ) -> None:
     tsc("-p", application, "--noEmit", "false", "--noCheck", cwd=application)

@@ -59,17 +59,17 @@ def test_texts_that_name_the_person_are_blanked_at_any_depth_and_an_event_keeps_
     blank = {"filter": {"uploaded_by": "erased", "context_key": "claims"}, "ids": ["a", "erased"], "n": 7}
     assert without_terms(params, ["sluice|anna"]) == blank
     kept: dict[str, object] = {"object": "file", "file_id": "f"}
-    nobody = kept | {"original_filename": "erased", "end_user": None, "metadata": {}}
+    erased = kept | {"original_filename": "erased", "end_user": None, "metadata": {}}
     sent = kept | {"original_filename": "a.txt", "end_user": "u", "metadata": {"a": 1}}
-    assert blank_event(sent, ErasureSubject(end_user="u"), is_theirs=True) == nobody
+    assert blank_event(sent, ErasureSubject(end_user="u"), is_theirs=True) == erased
 
 
 def test_who_else_an_event_names_is_blanked_if_it_is_the_person() -> None:
-    told = {"file_id": "f", "original_filename": "a.txt", "downloaded_by": "sluice|anna"}
+    fields = {"file_id": "f", "original_filename": "a.txt", "downloaded_by": "sluice|anna"}
     anna, bert = ErasureSubject(uploaded_by="sluice|anna"), ErasureSubject(uploaded_by="sluice|bert")
-    assert blank_event(told, anna, is_theirs=False) == told | {"downloaded_by": "erased"}
-    assert blank_event(told, bert, is_theirs=False) == told
-    assert blank_event(told, bert, is_theirs=True) == told | {"original_filename": "erased"}
+    assert blank_event(fields, anna, is_theirs=False) == fields | {"downloaded_by": "erased"}
+    assert blank_event(fields, bert, is_theirs=False) == fields
+    assert blank_event(fields, bert, is_theirs=True) == fields | {"original_filename": "erased"}
 
 
 _NAMES_NOBODY = {

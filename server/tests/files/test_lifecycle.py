@@ -133,11 +133,11 @@ async def test_each_transition_writes_its_audit_entry_and_its_event(tables: Data
         await CHANGES[change](tables)
     await CHANGES[Change.PURGE](tables)
     async with tables.reading(ALL_TENANTS) as connection:
-        told = (await connection.execute(select(events.c.type).order_by(events.c.event_id))).scalars().all()
+        types_written = (await connection.execute(select(events.c.type).order_by(events.c.event_id))).scalars().all()
         entries = select(audit_events.c.actor_id, audit_events.c.reason).order_by(audit_events.c.event_id)
         done = [tuple(row) for row in (await connection.execute(entries)).all()]
     types = ["deleted", "restored", "deleted", "restored", "refused", "purged"]
-    assert told == [f"file.{word}" for word in types]
+    assert types_written == [f"file.{word}" for word in types]
     anna, worker = ("command|anna", None), ("worker", None)
     assert done == [anna, anna, worker, anna, ("command|anna", "x"), worker]
 

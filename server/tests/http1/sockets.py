@@ -72,5 +72,5 @@ def read_status(sock: socket.socket) -> int:
 
 def _more(sock: socket.socket) -> bytes:
     chunk = sock.recv(65536)
-    assert chunk, "closed in the middle of an answer"
+    assert chunk, "closed in the middle of a response"
     return chunk

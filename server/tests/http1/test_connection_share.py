@@ -81,7 +81,7 @@ def unfinished_post(authorization: str | None = None) -> bytes:
 
 
 def is_live(service: Service, address: str = THIRD) -> bool:
-    """Return whether the server answers another address."""
+    """Return whether the server responds to another address."""
     with connected_from(address, service) as other:
         other.sendall(LIVE)
         return read_status(other) == 200
@@ -109,13 +109,13 @@ def test_downloads_by_link_leave_places_for_the_keys_of_their_tenant(service: Se
     file_id = client.store("a.bin", os.urandom(4_000_000), context=client.create_context())
     link = urlsplit(data(client.get(f"/files/{file_id}"))["download_url"])
     request = f"GET {link.path}?{link.query} HTTP/1.1\r\nHost: {link.netloc}\r\n\r\n".encode()
-    answers = []
+    responses = []
     for _ in range(SHARE):
         reader = stack.enter_context(connected_from(FIRST, service))
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         reader.sendall(request)
-        answers.append(statuses(reader.recv(64)))
-    assert answers == [[200]] * (SHARE // 4) + [[429]] * (SHARE - SHARE // 4)
+        responses.append(statuses(reader.recv(64)))
+    assert responses == [[200]] * (SHARE // 4) + [[429]] * (SHARE - SHARE // 4)
     assert client.get("/files").status_code == 200
 
 
@@ -155,7 +155,7 @@ def test_connection_with_a_request_under_way_never_gives_way(service: Service, s
 
 
 @pytest.mark.asvs("15.2.2")
-@pytest.mark.parametrize("case", ["its body never ends", "it has not read the answer"])
+@pytest.mark.parametrize("case", ["its body never ends", "it has not read the response"])
 def test_answered_connection_without_a_credential_gives_way_although(
     service: Service, stack: ExitStack, case: str
 ) -> None:

@@ -167,7 +167,7 @@ def test_endless_line_of_a_chunk_is_refused(sqlite_local: Service, start: bytes,
         with contextlib.suppress(ConnectionError):
             for _ in range(256):
                 sock.sendall(filler * 65_536)
-        assert statuses(read_until_closed(sock)) in ([400], [])  # none where the reset overtakes the answer
+        assert statuses(read_until_closed(sock)) in ([400], [])  # none where the reset overtakes the response
 
 
 @pytest.mark.asvs("15.2.2")

@@ -1,4 +1,4 @@
-"""Slow clients: request heads and bodies that never end, responses that nobody reads, too many connections."""
+"""Slow clients: request heads and bodies that never end, responses that are not read, too many connections."""
 
 import select
 import socket

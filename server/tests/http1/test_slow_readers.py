@@ -1,4 +1,4 @@
-"""Clients that ask for large answers and read them slowly or not at all: what they cost is bounded."""
+"""Clients that ask for large responses and read them slowly or not at all: what they cost is bounded."""
 
 import select
 import time
@@ -21,7 +21,7 @@ BUNDLE = "/docs/swagger-ui-bundle.js"
 STYLES = "/docs/swagger-ui.css"
 PER_CONNECTION = 64 * 1024
 KERNEL_PER_CONNECTION = 320 * 1024
-"""What the kernel may keep of an answer: 64 KiB unsent, and what is on its way to the smallest window."""
+"""What the kernel may keep of a response: 64 KiB unsent, and what is on its way to the smallest window."""
 
 
 def get(path: str, *lines: str) -> bytes:
@@ -68,7 +68,7 @@ def test_many_readers_of_the_docs_that_never_read_hold_little_memory(deployments
     [get(BUNDLE), get(STYLES) + get("/docs/start.js", "Connection: close")],
     ids=["the docs", "the last bytes before its end, after which nothing more is sent"],
 )
-def test_connection_is_cut_off_when_its_answers_are_never_read(quick_service: Service, requests: bytes) -> None:
+def test_connection_is_cut_off_when_its_responses_are_never_read(quick_service: Service, requests: bytes) -> None:
     with narrow_connection(quick_service) as sock:
         sock.sendall(requests)
         hung_up = select.poll()
@@ -88,7 +88,7 @@ def test_reader_below_the_minimum_rate_is_cut_off(quick_service: Service) -> Non
                 select.select([], [], [], 0.1)
 
 
-def test_reader_above_the_minimum_rate_gets_the_whole_answer(quick_service: Service) -> None:
+def test_reader_above_the_minimum_rate_gets_the_whole_response(quick_service: Service) -> None:
     with narrow_connection(quick_service) as sock:
         sock.sendall(get(STYLES, "Connection: close"))
         received = b""
@@ -98,7 +98,7 @@ def test_reader_above_the_minimum_rate_gets_the_whole_answer(quick_service: Serv
     assert received.partition(b"\r\n\r\n")[2] == httpx.get(quick_service.url + STYLES).content
 
 
-def test_answers_in_memory_that_nobody_reads_are_bounded_in_all(deployments: Deployments) -> None:
+def test_unread_responses_in_memory_are_bounded_in_total(deployments: Deployments) -> None:
     """A page of files is made as a whole: those who stopped reading first are cut off."""
     with running_service(deployments.fresh("sqlite-local")) as service, ExitStack() as stack:
         client = service.new_client()
@@ -127,7 +127,7 @@ def test_docs_can_be_switched_off(deployments: Deployments) -> None:
         assert "/docs" not in service.log.read_text()
 
 
-def test_pipelined_large_answers_are_complete_and_in_order(quick_service: Service) -> None:
+def test_pipelined_large_responses_are_complete_and_in_order(quick_service: Service) -> None:
     paths = [STYLES, "/openapi.json", "/docs/start.js"]
     with narrow_connection(quick_service) as sock:
         sock.sendall(b"".join(get(path) for path in paths) + get(STYLES, "Connection: close"))

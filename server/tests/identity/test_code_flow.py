@@ -1,4 +1,4 @@
-"""The code flow against an issuer that describes itself, and answers, as a test wants. The real one is in the console's."""
+"""The code flow against an issuer that describes itself and responds as a test wants. The real one is in the console's."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -23,7 +23,7 @@ BACK = "https://sluice.example/console/oidc/callback"
 async def code_flow(
     *, secret: str | None = "s:/ecret", described: Mapping[str, Any] | None = None, **claims: Any
 ) -> AsyncIterator[tuple[CodeFlow, KeyServer, str]]:
-    """Yield a flow, its issuer, which answers every request with one document for all purposes, and its address."""
+    """Yield a flow, its issuer, which sends one document to every request for all purposes, and its address."""
     async with KeyServer(b"") as server:
         issuer = server.url.removesuffix("/jwks")
         document = {
@@ -44,8 +44,8 @@ async def code_flow(
             await flow.aclose()
 
 
-async def finish(flow: CodeFlow, issuer: str, **answer: str) -> str:
-    return (await flow.finish(ATTEMPT, BACK, {"state": "state", "code": "c", "iss": issuer} | answer)).name
+async def finish(flow: CodeFlow, issuer: str, **response: str) -> str:
+    return (await flow.finish(ATTEMPT, BACK, {"state": "state", "code": "c", "iss": issuer} | response)).name
 
 
 async def test_code_is_exchanged_for_the_claims_of_its_token_and_a_public_client_sends_no_secret() -> None:
@@ -111,7 +111,7 @@ async def test_issuer_that_describes_another_is_not_used(described: dict[str, An
 
 
 @each_row("body", [b"[]", b"no json", b" " * 300_000, b""])
-async def test_answer_that_is_no_document_is_an_outage(body: bytes) -> None:
+async def test_response_that_is_no_document_is_an_outage(body: bytes) -> None:
     async with code_flow() as (flow, server, _issuer):
         server.body = body
         with pytest.raises(IssuerUnavailable):

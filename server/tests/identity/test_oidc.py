@@ -164,7 +164,7 @@ async def test_cached_keys_bridge_outage_for_bounded_time() -> None:
     monotonic = FakeClock()
     async with issuer(monotonic=monotonic) as (server, verifier):
         await subject(verifier)
-        server.body, monotonic.now = b"<html>", 601  # a broken answer replaces nothing
+        server.body, monotonic.now = b"<html>", 601  # a broken response replaces nothing
         assert await subject(verifier) == "user-1"
         await server.stop()
         monotonic.now = 640
@@ -188,11 +188,11 @@ BROKEN = (b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n
 @each_row(
     "fault, reason",
     lambda: [
-        ({"gate": asyncio.Event()}, "could not be read"),  # no answer
-        ({"drip": 0.01}, "could not be read"),  # the complete answer would take longer
+        ({"gate": asyncio.Event()}, "could not be read"),  # no response
+        ({"drip": 0.01}, "could not be read"),  # the complete response would take longer
         ({"raw": OVERSIZED}, "more than 65536 bytes"),
         ({"headers": ("Content-Encoding: gzip",)}, "compressed"),
-        *(({"status": f"{status} X"}, f"answered {status}") for status in (204, 206, 404, 500, 503)),
+        *(({"status": f"{status} X"}, f"responded with {status}") for status in (204, 206, 404, 500, 503)),
         *(({"raw": raw}, "could not be read") for raw in BROKEN),
         *(({"body": body}, "no key set") for body in (b"<html>", b"[]", b'{"keys": 1}')),
     ],
@@ -210,7 +210,7 @@ async def test_faulty_issuer_is_unavailable_and_says_why(fault: dict[str, Any], 
 async def test_redirect_is_not_followed(status: str) -> None:
     async with KeyServer(published()) as elsewhere, issuer() as (server, verifier):
         server.status, server.headers = status, (f"Location: {elsewhere.url}",)
-        with pytest.raises(IssuerUnavailable, match=f"answered {status[:3]}"):
+        with pytest.raises(IssuerUnavailable, match=f"responded with {status[:3]}"):
             await subject(verifier)
         assert not elsewhere.requests
 

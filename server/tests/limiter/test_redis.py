@@ -83,7 +83,7 @@ async def test_give_back_to_unreachable_redis_raises_nothing(limiter: RedisLimit
     await limiter.give_back(taken, window_seconds=60)
 
 
-async def test_unanswered_take_counts(limiter: RedisLimiter, proxy: FaultProxy, redis_server: RedisServer) -> None:
+async def test_take_without_a_reply_counts(limiter: RedisLimiter, proxy: FaultProxy, redis_server: RedisServer) -> None:
     key = secrets.token_hex(4)
     assert await take(limiter, "other")  # the connection is open and the script is loaded
     proxy.fault, proxy.faulty = Fault.LOST_ANSWER, proxy.connections

@@ -45,5 +45,5 @@ def test_no_acknowledged_upload_is_lost_with_the_primary(tmp_path: Path, capsys:
             assert until(lambda: run_audit(service, "--strict").code == 0, 120)
             statuses = ", ".join(f"{count} x {status}" for status, count in sorted(load.statuses.items()))
             with capsys.disabled():
-                words = f"acknowledged again {again:.0f} s after the kill, longest answer {load.longest_wait:.1f} s"
+                words = f"acknowledged again {again:.0f} s after the kill, longest response {load.longest_wait:.1f} s"
                 print(f"\n{statuses}; {words}; 0 of {len(load.stored)} acknowledged uploads lost")  # noqa: T201

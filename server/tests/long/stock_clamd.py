@@ -1,4 +1,4 @@
-"""The clamd.conf that Debian's package writes, unchanged: good files pass, EICAR does not, and limits are told.
+"""The clamd.conf that Debian's package writes, unchanged: good files pass, EICAR does not, and limits are reported.
 
 Only places are changed: socket, folders, user and log. It has limits of 25 MB and no `AlertExceedsMax`.
 """
@@ -83,9 +83,9 @@ def test_every_good_file_below_25_mb_is_accepted(stock_client: ApiClient) -> Non
     paths = [path for row in good if (path := CORPUS / row["file"]).stat().st_size < LIMIT_MB * 2**20]
     context = scanning_context(stock_client)
     with ThreadPoolExecutor(4) as threads:
-        answers = threads.map(lambda path: stock_client.upload(path.name, path.read_bytes(), context=context), paths)
-        sent = dict(zip(paths, answers, strict=True))
-    refused = {path.name: answer.text for path, answer in sent.items() if answer.status_code != 201}
+        responses = threads.map(lambda path: stock_client.upload(path.name, path.read_bytes(), context=context), paths)
+        sent = dict(zip(paths, responses, strict=True))
+    refused = {path.name: response.text for path, response in sent.items() if response.status_code != 201}
     print(f"{len(paths)} good files, {len(refused)} refused")  # noqa: T201  (a figure of docs/scanner.md)
     assert refused == {}
 
@@ -96,8 +96,8 @@ MISSED = {name: ("file.bin", wrap) for name, wrap in MISSED_BY_CLAMD.items()}
 @pytest.mark.parametrize("name", [*REQUIRED_CONTAINERS, *MISSED])
 def test_virus_is_rejected_in_every_wrapping(stock_client: ApiClient, name: str) -> None:
     filename, wrap = {**MISSED, **REQUIRED_CONTAINERS}[name]
-    answer = stock_client.upload(filename, wrap(EICAR), context=scanning_context(stock_client))
-    assert_rejected(answer, "virus_detected")
+    response = stock_client.upload(filename, wrap(EICAR), context=scanning_context(stock_client))
+    assert_rejected(response, "virus_detected")
 
 
 def zip_of(*members: bytes) -> bytes:
@@ -128,8 +128,8 @@ def test_an_archive_with_a_part_beyond_the_limit_is_incomplete(stock_client: Api
 def test_an_archive_that_unpacks_to_more_than_clamd_scans_is_incomplete(stock_client: ApiClient) -> None:
     line = b"a line of text that is repeated\n"
     parts = [line * (20 * 2**20 // len(line)) for _ in range(6)]  # 120 MB, of which clamd scans 100
-    answer = stock_client.upload("a.zip", zip_of(*parts), context=scanning_context(stock_client))
-    assert_rejected(answer, "scan_incomplete")
+    response = stock_client.upload("a.zip", zip_of(*parts), context=scanning_context(stock_client))
+    assert_rejected(response, "scan_incomplete")
 
 
 def test_uploads_get_503_while_clamd_is_dead(deployments: Deployments, tmp_path: Path) -> None:

@@ -34,16 +34,16 @@ def read_metrics(url: str, token: str = METRICS_TOKEN) -> MetricsPage:
     """Read the page of the process at `url`."""
     headers = {"Authorization": f"Bearer {token}"}
     # plain HTTP: loading the trusted certificates takes longer than the request
-    answer = httpx.get(f"{url}/metrics", headers=headers, timeout=30, verify=False)
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    response = httpx.get(f"{url}/metrics", headers=headers, timeout=30, verify=False)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     read: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
-    for family in text_string_to_metric_families(answer.text):
+    for family in text_string_to_metric_families(response.text):
         for sample in family.samples:
             key = (sample.name, frozenset(sample.labels.items()))
             assert key not in read, f"{key} occurs twice: Prometheus refuses the page"
             read[key] = sample.value
-    return MetricsPage(answer.text, read)
+    return MetricsPage(response.text, read)
 
 
 def until(look: Callable[[], T], holds: Callable[[T], bool]) -> T:

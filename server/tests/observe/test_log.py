@@ -29,9 +29,9 @@ def lines(log: Path, request_id: str) -> list[dict[str, Any]]:
 @pytest.mark.asvs("16.2.1", "16.2.2", "16.3.3")
 def test_a_line_of_a_request_names_the_request_and_the_tenant(sqlite_local: Service) -> None:
     client = sqlite_local.new_client()
-    answer = client.upload("a.txt", b"", context=client.create_context())
-    assert_rejected(answer, "blank_document")
-    (line,) = until(lambda: lines(sqlite_local.log, answer.headers["request-id"]), bool)
+    response = client.upload("a.txt", b"", context=client.create_context())
+    assert_rejected(response, "blank_document")
+    (line,) = until(lambda: lines(sqlite_local.log, response.headers["request-id"]), bool)
     assert (line["event"], line["tenant_id"], line["level"]) == ("upload_rejected", client.tenant_id, "info")
     at = datetime.fromisoformat(line["timestamp"])
     assert (at.utcoffset(), is_now(line["timestamp"])) == (timedelta(0), True)
@@ -85,9 +85,9 @@ def test_an_unexpected_error_is_logged_with_a_traceback_but_no_values(spoilt: Se
     client.execute_sql("ALTER TABLE contexts RENAME COLUMN description TO something_else")
     body = {"context_key": "spoilt", "display_name": CANARY, "description": CANARY}
     headers = {"Authorization": str(client.authorization)}
-    answer = httpx.post(spoilt.url + API + "/contexts", json=body, headers=headers, timeout=30)
-    assert (answer.status_code, answer.json()["message"]) == (500, "Internal error")
-    (line,) = until(lambda: lines(spoilt.log, answer.headers["request-id"]), bool)
+    response = httpx.post(spoilt.url + API + "/contexts", json=body, headers=headers, timeout=30)
+    assert (response.status_code, response.json()["message"]) == (500, "Internal error")
+    (line,) = until(lambda: lines(spoilt.log, response.headers["request-id"]), bool)
     assert (line["event"], line["tenant_id"]) == ("unexpected_error", client.tenant_id)
     assert [word in line["exception"] for word in ("Traceback", "UndefinedColumn")] == [True, True]
     assert CANARY not in spoilt.log.read_text()
@@ -99,8 +99,8 @@ def telling(deployments: Deployments) -> Iterator[Service]:
         yield service
 
 
-def _credentials(service: Service, answer: httpx.Response) -> list[dict[str, Any]]:
-    found = until(lambda: lines(service.log, answer.headers["request-id"]), bool)
+def _credentials(service: Service, response: httpx.Response) -> list[dict[str, Any]]:
+    found = until(lambda: lines(service.log, response.headers["request-id"]), bool)
     return [line for line in found if line["event"].startswith("credential_")]
 
 
@@ -120,9 +120,9 @@ def test_every_refused_credential_is_logged_with_its_kind(sqlite_local: Service)
         (key.text, {"sent": "api_key", "key_prefix": prefix}),
     ):
         caller = client.with_authorization(sent) if sent else client.with_credential(None)
-        answer = caller.get("/contexts")
-        assert answer.status_code == 401
-        (line,) = _credentials(sqlite_local, answer)
+        response = caller.get("/contexts")
+        assert response.status_code == 401
+        (line,) = _credentials(sqlite_local, response)
         assert (line["event"], line["address"]) == ("credential_refused", "127.0.0.1")
         assert {name: line[name] for name in ("sent", "key_prefix") if name in line} == said
     log = sqlite_local.log.read_text()
@@ -136,8 +136,8 @@ def test_every_accepted_credential_is_logged_when_enabled(telling: Service) -> N
     by_key, by_token = client.with_credential(key), client.with_credential(client.token(sub="user-7", scope="upload"))
     for caller, via, actor in ((by_key, "api_key", key.api_key_id), (by_token, "jwt", "sluice|user-7")):
         # the second upload uses the cached caller, and is logged too
-        for answer in (caller.get("/contexts"), *(caller.upload("a.txt", TEXT, context=context) for _ in range(2))):
-            assert answer.status_code in {200, 201}
-            (line,) = _credentials(telling, answer)
+        for response in (caller.get("/contexts"), *(caller.upload("a.txt", TEXT, context=context) for _ in range(2))):
+            assert response.status_code in {200, 201}
+            (line,) = _credentials(telling, response)
             assert (line["event"], line["via"], line["actor_id"]) == ("credential_believed", via, actor)
             assert (line["tenant_id"], line["address"]) == (client.tenant_id, "127.0.0.1")

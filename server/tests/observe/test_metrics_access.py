@@ -43,8 +43,8 @@ def test_with_a_token_only_its_holder_can_read_metrics() -> None:
 def test_strangers_see_the_state_of_the_service_and_no_engine(sqlite_local: Service) -> None:
     client = sqlite_local.new_client()
     for headers in ({}, {"Authorization": client.authorization or ""}, {"Authorization": f"Bearer {TOKEN}"}):
-        answer = httpx.get(f"{sqlite_local.url}/health/ready", headers=headers)
-        assert (answer.status_code, answer.json()) == (200, {"status": "degraded"})
+        response = httpx.get(f"{sqlite_local.url}/health/ready", headers=headers)
+        assert (response.status_code, response.json()) == (200, {"status": "degraded"})
     shown = sqlite_local.ready().json()
     assert shown["status"] == "degraded"  # the builtin scanner is no antivirus
     assert {engine["kind"] for engine in shown["engines"]} >= {"database", "storage", "sandbox", "scanner"}
@@ -61,8 +61,8 @@ async def test_health_of_the_engines_is_asked_for_once_a_second() -> None:
 
     app = make_monitoring_app(MetricsDesk(MetricsReaders(TOKEN)), healths)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
-        answers = await asyncio.gather(*(client.get("/health/ready") for _ in range(50)))
-    assert {answer.text for answer in answers} == {'{"status":"up"}'}
+        responses = await asyncio.gather(*(client.get("/health/ready") for _ in range(50)))
+    assert {response.text for response in responses} == {'{"status":"up"}'}
     assert asked == 1
 
 

@@ -1,4 +1,4 @@
-"""`/health/ready` and `/metrics` answer while the database hangs."""
+"""`/health/ready` and `/metrics` respond while the database hangs."""
 
 import time
 from dataclasses import replace
@@ -18,9 +18,9 @@ _BOUND_SECONDS = 9.0
 
 def _timely(service: Service) -> httpx.Response:
     began = time.monotonic()
-    answer = service.ready()
+    response = service.ready()
     assert time.monotonic() - began < _BOUND_SECONDS
-    return answer
+    return response
 
 
 def test_readiness_and_metrics_answer_while_the_database_hangs(postgres: Postgres, deployments: Deployments) -> None:
@@ -31,8 +31,10 @@ def test_readiness_and_metrics_answer_while_the_database_hangs(postgres: Postgre
         with running_service(deployment, WORKER_INSIDE="false") as service:
             assert httpx.get(f"{service.url}/health/ready", timeout=30).status_code == 200
             proxy.fault = Fault.BLACK_HOLE
-            answer = until(lambda: _timely(service), lambda answer: answer.status_code == 503)  # it may be a second old
-            states = {engine["kind"]: engine["state"] for engine in answer.json()["engines"]}
+            response = until(
+                lambda: _timely(service), lambda response: response.status_code == 503
+            )  # it may be a second old
+            states = {engine["kind"]: engine["state"] for engine in response.json()["engines"]}
             assert (states["database"], states["scanner"]) == ("down", "degraded")
             began = time.monotonic()
             page = read_metrics(service.url)

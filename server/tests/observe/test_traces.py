@@ -61,24 +61,24 @@ def traced(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> It
         assert "Traceback" not in server.output
 
 
-def load_trace(collector: Collector, answer: httpx.Response) -> list[Span]:
+def load_trace(collector: Collector, response: httpx.Response) -> list[Span]:
     """Wait for the outermost span of the request, which ends last, and return all of its spans."""
-    request_id = answer.headers["request-id"]
+    request_id = response.headers["request-id"]
     look = lambda: collector.trace_of(request_id)  # noqa: E731  (called repeatedly)
     return until(look, lambda spans: any("http.route" in span.attributes for span in spans))
 
 
 def test_an_upload_is_one_trace_with_a_span_per_stage(collector: Collector, traced: httpx.Client) -> None:
     traced.post("/api/v1/contexts", json=CONTEXT | {"context_key": "unseen"})
-    answer = upload(traced, b"some words of a note", "unseen")
-    assert answer.status_code == 201
-    spans = load_trace(collector, answer)
+    response = upload(traced, b"some words of a note", "unseen")
+    assert response.status_code == 201
+    spans = load_trace(collector, response)
     (root,) = [span for span in spans if not span.parent_id]
     assert {span.name for span in spans} == STAGES | {UPLOAD}
     assert {span.trace_id for span in spans} == {root.trace_id}
     assert root.name == UPLOAD
     assert root.attributes["http.response.status_code"] == "201"
-    assert all(span.attributes["sluice.request_id"] == answer.headers["request-id"] for span in spans)
+    assert all(span.attributes["sluice.request_id"] == response.headers["request-id"] for span in spans)
     assert all(span.attributes["sluice.tenant_id"].startswith("ten_") for span in spans if span.name != "authenticate")
     assert all(0 <= span.seconds < 60 and span.service == "sluice" for span in spans)
     (upload_span,) = [span for span in spans if span.name == "upload"]
@@ -91,9 +91,9 @@ def test_a_trace_of_the_caller_is_continued_and_a_rejection_marks_only_the_uploa
     collector: Collector, traced: httpx.Client
 ) -> None:
     trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    answer = upload(traced, b"", traceparent=f"00-{trace}-{parent}-01")
-    assert answer.json()["errors"] == ["blank_document"]
-    spans = load_trace(collector, answer)
+    response = upload(traced, b"", traceparent=f"00-{trace}-{parent}-01")
+    assert response.json()["errors"] == ["blank_document"]
+    spans = load_trace(collector, response)
     assert {span.trace_id for span in spans} == {trace}
     assert [span.name for span in spans if span.parent_id == parent] == [UPLOAD]
     assert {span.name for span in spans if span.failed} == {"upload"}
@@ -103,9 +103,9 @@ def test_a_trace_of_the_caller_is_continued_and_a_rejection_marks_only_the_uploa
 def test_no_span_holds_a_credential_a_file_name_or_an_id(collector: Collector, traced: httpx.Client) -> None:
     file_id = upload(traced, b"yet other words").json()["data"]["file_id"]
     link = traced.get(f"/api/v1/files/{file_id}").json()["data"]["download_url"]
-    answer = traced.get(link, headers={"Authorization": "", "Baggage": "secret=canary-of-baggage"})
-    assert answer.status_code == 200
-    load_trace(collector, answer)
+    response = traced.get(link, headers={"Authorization": "", "Baggage": "secret=canary-of-baggage"})
+    assert response.status_code == 200
+    load_trace(collector, response)
     key = traced.headers["Authorization"]
     for secret in (CANARY, key, key.rpartition("_")[2], file_id, link.partition("?")[2], "canary"):
         assert secret.encode() not in collector.received, secret

@@ -63,7 +63,7 @@ class Promises:
     deleted: set[str] = field(default_factory=set)
     unconfirmed: set[str] = field(default_factory=set)
     """Files whose deletion was requested but not acknowledged."""
-    told: Counter[tuple[str, str]] = field(default_factory=Counter)
+    announced: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often the feed of events must tell at least of a change of a file: type and file."""
     resumable: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """Resumable uploads that were not finished, by their names: path and bytes."""
@@ -159,7 +159,7 @@ class Sweep:
     def _check_feed(self, client: ApiClient) -> None:
         """Assert that no event is lost, none invented, and that they are numbered one after the other."""
         deadline = time.monotonic() + PATIENCE
-        while problems := _problems_of(_all_events(client), client.decisions(), self.promises.told):
+        while problems := _problems_of(_all_events(client), client.decisions(), self.promises.announced):
             assert time.monotonic() < deadline, problems
             time.sleep(0.3)  # the worker numbers events, so this polls
         life = {"file.stored": True, "file.restored": True, "file.released": True, "file.deleted": False}
@@ -193,14 +193,14 @@ class Sweep:
 
     def _upload(self, client: ApiClient, rng: random.Random) -> None:
         content = b"\x07\x1b" + rng.randbytes(8) + bytes(range(256)) * (rng.choice(SIZES) // 256)
-        answer = client.upload("a.zzz", content, context=self.context)
-        if answer.status_code == 201:
-            file_id = answer.json()["data"]["file_id"]
+        response = client.upload("a.zzz", content, context=self.context)
+        if response.status_code == 201:
+            file_id = response.json()["data"]["file_id"]
             with self.promises.lock:
                 self.promises.kept[file_id] = hashlib.sha256(content).hexdigest()
-                self.promises.told["file.stored", file_id] += 1
+                self.promises.announced["file.stored", file_id] += 1
         else:
-            assert answer.status_code == 503, answer.text
+            assert response.status_code == 503, response.text
 
     def _upload_in_parts(self, client: ApiClient, rng: random.Random) -> None:
         name, content = f"{rng.randbytes(8).hex()}.zzz", b"\x07\x1b" + rng.randbytes(8) + bytes(range(256)) * 30
@@ -212,20 +212,20 @@ class Sweep:
     def _finish_parts(self, client: ApiClient, name: str) -> None:
         """Send what is missing of a resumable upload, and the last byte until there is a verdict."""
         path, content = self.promises.resumable[name]
-        upload, deadline, answer = tus.Tus(client, path), time.monotonic() + PATIENCE, None
-        while answer is None or answer.status_code != 200:
-            assert time.monotonic() < deadline, answer
+        upload, deadline, response = tus.Tus(client, path), time.monotonic() + PATIENCE, None
+        while response is None or response.status_code != 200:
+            assert time.monotonic() < deadline, response
             offset = upload.offset
             end = len(content) // 2 if offset < len(content) // 2 else len(content)
-            answer = upload.patch(content[offset:end], offset)
-            assert answer.status_code in {200, 204, 503}, answer.text
-            if answer.status_code == 503:
+            response = upload.patch(content[offset:end], offset)
+            assert response.status_code in {200, 204, 503}, response.text
+            if response.status_code == 503:
                 time.sleep(0.3)  # until the lease of an attempt that a kill has cut ends, so this polls
-        file_id = answer.json()["data"]["file_id"]
+        file_id = response.json()["data"]["file_id"]
         with self.promises.lock:
             del self.promises.resumable[name]
             self.promises.kept[file_id] = hashlib.sha256(content).hexdigest()
-            self.promises.told["file.stored", file_id] += 1
+            self.promises.announced["file.stored", file_id] += 1
 
     def _finish_all_parts(self, client: ApiClient) -> None:
         """Finish every resumable upload that a kill has cut; each must become exactly one file."""
@@ -241,7 +241,7 @@ class Sweep:
         if file_id is not None and client.delete(f"/files/{file_id}").status_code == 200:
             with self.promises.lock:
                 self.promises.deleted.add(file_id)
-                self.promises.told["file.deleted", file_id] += 1
+                self.promises.announced["file.deleted", file_id] += 1
 
     def _restore(self, client: ApiClient, rng: random.Random) -> None:
         """Delete a file and restore it, which its purge may be faster than."""
@@ -255,26 +255,26 @@ class Sweep:
             return
         restored = client.post(f"/files/{file_id}/restore")
         with self.promises.lock:
-            self.promises.told["file.deleted", file_id] += 1
+            self.promises.announced["file.deleted", file_id] += 1
             if restored.status_code == 200:
                 self.promises.kept[file_id] = digest
-                self.promises.told["file.restored", file_id] += 1
+                self.promises.announced["file.restored", file_id] += 1
             elif restored.status_code == 404:
                 self.promises.deleted.add(file_id)
 
     def _review(self, client: ApiClient, rng: random.Random) -> None:
         """Upload a file into quarantine, and release or refuse it."""
         content = b"\x07\x1b" + rng.randbytes(8) + bytes(range(256))
-        answer = client.upload("a.zzz", content, context=self.doubtful)
-        if answer.status_code != 201:
-            assert answer.status_code == 503, answer.text
+        response = client.upload("a.zzz", content, context=self.doubtful)
+        if response.status_code != 201:
+            assert response.status_code == 503, response.text
             return
-        file_id, word = answer.json()["data"]["file_id"], rng.choice(("release", "refuse"))
+        file_id, word = response.json()["data"]["file_id"], rng.choice(("release", "refuse"))
         if client.post(f"/quarantine/{file_id}/{word}", {"comment": "looked at it"}).status_code != 200:
             return
         with self.promises.lock:
-            self.promises.told["file.quarantined", file_id] += 1
-            self.promises.told["file.released" if word == "release" else "file.refused", file_id] += 1
+            self.promises.announced["file.quarantined", file_id] += 1
+            self.promises.announced["file.released" if word == "release" else "file.refused", file_id] += 1
             if word == "release":
                 self.promises.kept[file_id] = hashlib.sha256(content).hexdigest()
             else:
@@ -368,7 +368,7 @@ def _all_pages(client: ApiClient, path: str, **query: str) -> Iterator[dict[str,
 
 
 def _problems_of(
-    events: list[dict[str, Any]], decisions: Iterable[dict[str, Any]], told: Mapping[tuple[str, str], int]
+    events: list[dict[str, Any]], decisions: Iterable[dict[str, Any]], announced: Mapping[tuple[str, str], int]
 ) -> list[str]:
     """Return what the feed lacks, and what it has too much, compared with the decisions and what was acknowledged."""
     decided = Counter(
@@ -382,7 +382,7 @@ def _problems_of(
     seen = Counter((event["type"], event["data"].get("file_id", "")) for event in events)
     sequences = [event["sequence"] for event in events]
     return [
-        *(f"lost: {one}" for one in sorted((expected - decided) + (Counter(told) - seen))),
+        *(f"lost: {one}" for one in sorted((expected - decided) + (Counter(announced) - seen))),
         *(f"invented: {one}" for one in sorted(decided - expected)),
         *(["not numbered one after the other"] if sequences != list(range(1, len(events) + 1)) else []),
         *(["an id comes twice"] if len({event["id"] for event in events}) < len(events) else []),

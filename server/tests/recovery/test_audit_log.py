@@ -110,12 +110,12 @@ def _kept_ids(client: ApiClient) -> dict[str, str]:
 
 @pytest.mark.asvs("16.3.2")
 @pytest.mark.timeout(60 + 20 * len(ACTIONS))
-@pytest.mark.parametrize("point", ["audit.appended", "answer.made"])
+@pytest.mark.parametrize("point", ["audit.appended", "response.made"])
 def test_an_action_and_its_audit_entry_are_committed_together_or_not_at_all(
     deployment: Deployment, owner: tuple[ApiClient, Mapping[str, str]], setup_name: str, point: str
 ) -> None:
     client, ids = owner
-    offset = ["audit.appended", "answer.made"].index(point) + 2 * (setup_name != "sqlite-local")
+    offset = ["audit.appended", "response.made"].index(point) + 2 * (setup_name != "sqlite-local")
     before = _load_state(client)
     for action, method, path in ACTIONS[0 if LONG_RUN else offset :: STEP]:
         where = path.replace(*SUBJECTS[action]) if action in SUBJECTS else path

@@ -34,10 +34,10 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def _refused(answer: httpx.Response, *statuses: int) -> None:
-    assert answer.status_code in statuses, answer.text
-    assert int(answer.headers["retry-after"]) >= 1
-    assert answer.json()["status"] == "ERROR"
+def _refused(response: httpx.Response, *statuses: int) -> None:
+    assert response.status_code in statuses, response.text
+    assert int(response.headers["retry-after"]) >= 1
+    assert response.json()["status"] == "ERROR"
 
 
 def _check_usage(client: ApiClient, context: str, files: int, used: int) -> None:
@@ -78,14 +78,14 @@ def test_a_full_database_disk_returns_503_or_507(deployments: Deployments, tmp_p
         client.store("a.zzz", noise(1000), context=context)
         filler = disk / "filler"
         subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=4096"], check=False, capture_output=True)
-        answers = [client.upload("b.zzz", noise(1000, seed=number), context=context) for number in range(300)]
-        refused = [answer for answer in answers if answer.status_code != 201]
+        responses = [client.upload("b.zzz", noise(1000, seed=number), context=context) for number in range(300)]
+        refused = [response for response in responses if response.status_code != 201]
         assert refused
-        for answer in refused:
-            _refused(answer, 503, 507)
+        for response in refused:
+            _refused(response, 503, 507)
         filler.unlink()
         client.store("c.zzz", noise(1000), context=context)
-        assert page(client.get("/files"))[1]["total"] >= len(answers) - len(refused) + 2
+        assert page(client.get("/files"))[1]["total"] >= len(responses) - len(refused) + 2
         assert run_audit(service).findings == []
 
 

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of a job: what a step did and how far the job is are committed together, and it goes on."""
+"""kill -9 in the middle of a job: what a step did and how far the job is are committed together, and it continues."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,9 @@ def killed_at(
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
-def test_a_job_whose_worker_is_killed_goes_on_and_deletes_each_file_once(deployments: Deployments, setup: str) -> None:
+def test_a_job_whose_worker_is_killed_continues_and_deletes_each_file_once(
+    deployments: Deployments, setup: str
+) -> None:
     deployment = deployments.fresh(setup)
     with running_service(deployment) as service:
         client = service.new_client()
@@ -55,9 +57,9 @@ def test_a_job_whose_worker_is_killed_goes_on_and_deletes_each_file_once(deploym
         assert page(restarted.get("/files", context=context))[1]["total"] == 0
         assert restarted.used_bytes(context) == 0
         audited = page(restarted.get("/audit", action="file.deleted", page_size=100))[0]
-        told = data(restarted.get("/events", type="file.deleted", limit=500))
+        deletions = data(restarted.get("/events", type="file.deleted", limit=500))
         assert sorted(entry["target"] for entry in audited) == sorted(stored)
-        assert sorted(event["data"]["file_id"] for event in told) == sorted(stored)
+        assert sorted(event["data"]["file_id"] for event in deletions) == sorted(stored)
 
 
 @pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
@@ -80,8 +82,8 @@ def test_an_erasure_whose_worker_is_killed_lists_each_file_once(deployments: Dep
         listed = {file["file_id"]: file["outcome"] for file in found["files"]}
         assert len(found["files"]) == len(listed) == FILES + 1
         assert listed == dict.fromkeys(stored, "erased") | {held: "held"}
-        told = data(restarted.get("/events", type="file.deleted", limit=500))
-        assert sorted(event["data"]["file_id"] for event in told) == sorted(stored)
+        deletions = data(restarted.get("/events", type="file.deleted", limit=500))
+        assert sorted(event["data"]["file_id"] for event in deletions) == sorted(stored)
         assert len(data(restarted.get("/events", type="erasure.completed"))) == 1
         kept = data(restarted.get(f"/files/{held}/metadata"))
         assert (kept["original_filename"], kept["metadata"]) == ("quillfeather.txt", person)

@@ -25,7 +25,7 @@ KILLS = amount("KILLS", short=0, full=9)
 DEPTH = 6 if KILLS else 2
 # leaves a lease for the failpoints of the lease cleanup
 _LEAVES_A_LEASE = "store.done"
-_AUDITED = ("audit.", "answer.", "webhook.", "job.", "erasure.", "export.")
+_AUDITED = ("audit.", "response.", "webhook.", "job.", "erasure.", "export.")
 """Failpoints of audited actions, webhooks, jobs, erasures and exports; see `test_audit_log`, `test_webhook_kill` and `test_job_kill`."""
 
 

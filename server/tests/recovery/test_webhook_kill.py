@@ -1,4 +1,4 @@
-"""kill -9 of the worker between the answer of a receiver and its note: the event is sent again, with the same id."""
+"""kill -9 of the worker between the response of a receiver and its note: the event is sent again, with the same id."""
 
 from datetime import UTC, datetime
 

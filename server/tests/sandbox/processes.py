@@ -11,7 +11,7 @@ from sluice.sandbox.protocol import Completed, RunResult, Sandbox
 
 
 def payload_of(result: RunResult) -> Mapping[str, Any]:
-    """Return what a completed job has answered."""
+    """Return the result of a completed job."""
     assert isinstance(result, Completed), result
     return result.payload
 

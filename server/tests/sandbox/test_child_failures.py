@@ -23,11 +23,11 @@ EXITS = {
     "raise": "ValueError: a bug in a parser",
 }
 INVALID_RESPONSES = {
-    "garbage": "answered another request",
+    "garbage": "replied to another request",
     "huge length": "longer than",
     "oversized frame": "longer than",
-    "large response": "an answer of",
-    "wrong request number": "answered another request",
+    "large response": "a reply of",
+    "wrong request number": "replied to another request",
     "invalid JSON": "not JSON",
     "JSON array": "not a JSON object",
     "Infinity": "not JSON",

@@ -29,13 +29,13 @@ async def test_production_jobs_pass_self_test_and_check_files(
 ) -> None:
     sandbox = await open_sandbox(jobs=DEFAULT_JOBS)
 
-    async def answer(job: str, filename: str, content: bytes) -> Mapping[str, Any]:
+    async def payload(job: str, filename: str, content: bytes) -> Mapping[str, Any]:
         return payload_of(await run(sandbox, job, filename=filename, sealed=seal(content)))
 
-    assert Report.from_json(await answer("check", "a.png", _png())).outcome is Outcome.OK
-    assert Report.from_json(await answer("check", "a.png", _png()[:-60])).outcome is Outcome.CORRUPT
-    assert Report.from_json(await answer("check", "a.unknown", bytes(range(256)))).format is None
+    assert Report.from_json(await payload("check", "a.png", _png())).outcome is Outcome.OK
+    assert Report.from_json(await payload("check", "a.png", _png()[:-60])).outcome is Outcome.CORRUPT
+    assert Report.from_json(await payload("check", "a.unknown", bytes(range(256)))).format is None
     for name, encrypted in (("a.xlsx", agile(xlsx.FORMAT.sample())), ("a.xls", workbook(rc4_stream()))):
-        report = Report.from_json(await answer("check", name, encrypted))
+        report = Report.from_json(await payload("check", name, encrypted))
         assert (report.outcome, report.flags) == (Outcome.OK, ("encrypted.default",)), report.detail
-    assert await answer("scan", "a.png", _png()) == {"complete": True, "signatures": RULES_VERSION}
+    assert await payload("scan", "a.png", _png()) == {"complete": True, "signatures": RULES_VERSION}

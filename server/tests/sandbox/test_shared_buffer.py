@@ -1,4 +1,4 @@
-"""The shared buffer of a child: what it writes arrives complete, and nobody can change it once the server reads it."""
+"""The shared buffer of a child: what it writes arrives complete, and cannot be changed once the server reads it."""
 
 import errno
 import mmap
@@ -40,7 +40,7 @@ async def run(sandbox: ZygoteSandbox, seal: Seal, job: str, buffer: SharedBuffer
 
 
 def is_sealed(buffer: SharedBuffer) -> bool:
-    """Return whether nobody can write to the buffer."""
+    """Return whether the buffer is read-only."""
     try:
         os.pwrite(buffer.fd, b"x", 0)
     except OSError as fault:

@@ -139,7 +139,7 @@ async def test_daemon_limit_is_incomplete(fault: Fault, why: str, seal: Seal) ->
     assert result.why == why
 
 
-async def test_slow_scan_is_awaited_while_daemon_answers_pings(seal: Seal) -> None:
+async def test_slow_scan_is_awaited_while_daemon_replies_to_pings(seal: Seal) -> None:
     done = asyncio.Event()
 
     async def scan_slowly(peer: Peer) -> None:
@@ -188,7 +188,7 @@ async def test_only_daemon_is_awaited_even_without_ping_response(seal: Seal) -> 
         assert isinstance(await scan, Clean)
 
 
-async def test_daemon_without_version_response_is_slow_until_it_answers(seal: Seal) -> None:
+async def test_daemon_without_version_response_is_slow_until_it_replies(seal: Seal) -> None:
     loaded = asyncio.Event()
 
     async with faulty_clamd(finds_nothing) as loading, faulty_clamd(finds_nothing) as healthy:

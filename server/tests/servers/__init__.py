@@ -59,7 +59,7 @@ def run(command: Sequence[str], *, environment: dict[str, str] | None = None, cw
         cwd=cwd or Path("/"),
     )
     if done.returncode != 0:
-        raise RuntimeError(f"{command[0]} answered {done.returncode}: {done.stderr.strip()[-2000:]}")
+        raise RuntimeError(f"{command[0]} responded with {done.returncode}: {done.stderr.strip()[-2000:]}")
     return done.stdout
 
 

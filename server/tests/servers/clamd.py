@@ -91,11 +91,11 @@ def running_clamd(
     settings = (f"{name} {value}\n" for name, value in {**base, **places, **(options or {})}.items())
     (folder / "clamd.conf").write_text("".join(settings))
     command = ["clamd", "-c", str(folder / "clamd.conf")]
-    with daemon(command, folder / "clamd.log", ready=lambda: _answers(socket_path)) as process:
+    with daemon(command, folder / "clamd.log", ready=lambda: _is_ready(socket_path)) as process:
         yield Clamd(socket_path, tcp_port, process.pid)
 
 
-def _answers(path: Path) -> bool:
+def _is_ready(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(2)
         try:

@@ -31,8 +31,8 @@ class Fault(Enum):
 class FaultProxy:
     """A running proxy. `fault` applies to its first `faulty` connections, or to all when that is None.
 
-    Besides, a connection is cut each time that so many bytes of `cuts` have been sent to the server in all, and instead
-    of the first answer with one of the words of `lost`.
+    In addition, a connection is cut each time that the bytes sent to the server reach a number of `cuts`, and instead
+    of the first response with one of the words of `lost`.
     """
 
     port: int = 0

@@ -117,7 +117,7 @@ def _running_etcd(home: Path, folder: Path, as_user: str | None) -> Iterator[int
     }
     command = ["etcd", *(part for name, value in options.items() for part in (f"--{name}", value))]
     with daemon(
-        command, folder / "etcd.log", ready=lambda: _answers(f"http://127.0.0.1:{port}/health"), as_user=as_user
+        command, folder / "etcd.log", ready=lambda: _is_ready(f"http://127.0.0.1:{port}/health"), as_user=as_user
     ):
         yield port
 
@@ -131,7 +131,7 @@ def _running_node(name: str, etcd: int, home: Path, folder: Path, as_user: str |
         os.chown(config, pwd.getpwnam(as_user).pw_uid, -1)
     ready = f"http://127.0.0.1:{rest}/health"
     with daemon(
-        ["patroni", str(config)], folder / f"{name}.log", ready=lambda: _answers(ready), as_user=as_user
+        ["patroni", str(config)], folder / f"{name}.log", ready=lambda: _is_ready(ready), as_user=as_user
     ) as patroni:
         try:
             yield Node(name, port, rest, data, patroni)
@@ -182,7 +182,7 @@ def _stop(data: Path, as_user: str | None) -> None:
             run([*drop, str(programs_of() / "pg_ctl"), "stop", "-D", str(data), "-m", "immediate"])
 
 
-def _answers(url: str) -> bool:
+def _is_ready(url: str) -> bool:
     with contextlib.suppress(httpx.TransportError):
         return httpx.get(url, timeout=3).status_code == httpx.codes.OK
     return False

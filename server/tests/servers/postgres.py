@@ -103,7 +103,7 @@ def running_postgres(
         command = [str(programs / "postgres"), "-D", str(data), "-p", str(server.port), *options]
         # SIGQUIT is the immediate shutdown, without a checkpoint.
         with daemon(
-            command, folder / "postgres.log", ready=lambda: _answers(server), as_user=as_user, stop_with=signal.SIGQUIT
+            command, folder / "postgres.log", ready=lambda: _is_ready(server), as_user=as_user, stop_with=signal.SIGQUIT
         ):
             yield server
 
@@ -152,7 +152,7 @@ def _data_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _answers(server: Postgres) -> bool:
+def _is_ready(server: Postgres) -> bool:
     if not listens(server.port):  # cheaper than starting psql
         return False
     try:

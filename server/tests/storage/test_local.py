@@ -209,7 +209,7 @@ async def test_folder_made_by_another_process_is_synced_and_a_removed_one_create
 
 
 class Held:
-    """A call of the module `os` that waits until the test lets it go on."""
+    """A call of the module `os` that waits until the test lets it continue."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self._entered, self._proceed = threading.Event(), threading.Event()
@@ -222,7 +222,7 @@ class Held:
         return self._original(fd)
 
     async def cancelled(self, task: "asyncio.Task[object]") -> None:
-        """Cancel the task while the call waits, and let it go on: the task waits for it."""
+        """Cancel the task while the call waits, and let it continue: the task waits for it."""
         await asyncio.to_thread(self._entered.wait, 10)
         task.cancel()
         await asyncio.wait({task}, timeout=0.05)

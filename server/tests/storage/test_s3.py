@@ -104,14 +104,14 @@ async def test_probe_stays_in_its_folder(make_s3: MakeS3, gateway: RadosGateway,
     ("head", "code", "sentence"),
     [
         ("503 Slow Down", "SlowDown", "The store asks for fewer requests."),
-        ("500 Internal Server Error", "InternalError", "The store answered 500 InternalError."),
+        ("500 Internal Server Error", "InternalError", "The store responded with 500 InternalError."),
         ("507 Insufficient Storage", "", "The store has no room left."),
         ("403 Forbidden", "QuotaExceeded", "The store has no room left."),
         ("403 Forbidden", "RequestTimeTooSkewed", "The clock of this machine differs too much from the store's clock."),
         ("400 Bad Request", "AuthorizationHeaderMalformed", "The bucket is in another region than the one given."),
         ("301 Moved Permanently", "PermanentRedirect", "The bucket is in another region than the one given."),
-        ("418 Teapot", "Very{doing}Odd!", "The store answered 418."),
-        ("200 OK", None, "The store's answer is not one that S3 gives."),
+        ("418 Teapot", "Very{doing}Odd!", "The store responded with 418."),
+        ("200 OK", None, "The store's response is not one that S3 gives."),
     ],
 )
 async def test_errors_have_sentences(make_s3: MakeS3, seal: Seal, head: str, code: str | None, sentence: str) -> None:
@@ -309,11 +309,11 @@ async def test_delete_many_names_denied_keys(s3_store: S3Store, gateway: RadosGa
 async def test_delete_many_falls_back_to_single_deletes_but_not_on_store_failure(make_s3: MakeS3) -> None:
     async with answering("501 Not Implemented", "<Error><Code>NotImplemented</Code></Error>") as server:
         failed = await make_s3(endpoint_url=server.url, timeouts=NO_RETRIES).delete_many(["a", "b"])
-        assert failed == dict.fromkeys("ab", "The store answered 501 NotImplemented.")
+        assert failed == dict.fromkeys("ab", "The store responded with 501 NotImplemented.")
         assert sorted(seen.partition(" ")[0] for seen in server.seen) == ["DELETE", "DELETE", "POST"]
     for head in ("500 Internal Server Error", "503 Slow Down"):
         async with answering(head) as server:
-            with pytest.raises(StoreError, match=f"answered {head[:3]}"):
+            with pytest.raises(StoreError, match=f"responded with {head[:3]}"):
                 await make_s3(endpoint_url=server.url, timeouts=NO_RETRIES).delete_many(["a", "b"])
             assert len(server.seen) == 1
 

@@ -43,7 +43,7 @@ async def test_unresponsive_store_times_out(make_s3: MakeS3, gateway: RadosGatew
         large = store.put("large", seal(bytes(9 * MIB)), content_type="text/plain")
         for call in (*every_call(store, seal, "a"), large):
             begin = time.monotonic()
-            await all_fail([call], "did not answer in time")
+            await all_fail([call], "did not respond in time")
             assert time.monotonic() - begin < 5
 
 
@@ -125,4 +125,4 @@ async def test_health_check_has_a_shorter_timeout_than_put(
     async with fault_proxy(gateway.endpoint) as proxy:
         proxy.fault = Fault.BLACK_HOLE
         health = await make_s3(endpoint_url=proxy.endpoint).health()
-    assert (health.state, health.detail) == (EngineState.DOWN, "The store did not answer in time.")
+    assert (health.state, health.detail) == (EngineState.DOWN, "The store did not respond in time.")

@@ -96,7 +96,7 @@ EARLY = "103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/
     + [EARLY, *(f"{malformed} Elsewhere" for malformed in (" 302", "+302", "0302", "\t302"))],
 )
 async def test_redirect_is_not_followed(make_s3: MakeS3, seal: Seal, redirect: str) -> None:
-    """Every request is redirected to an allowed internal host, and nobody calls that host."""
+    """Every request is redirected to an allowed internal host, and that host gets no request."""
     async with answering("200 OK", "inside", host="127.0.0.2") as inside:
         check = AddressCheck(("127.0.0.1", "127.0.0.2"))
         head = f"{redirect}\r\nLocation: {inside.url}/secret"

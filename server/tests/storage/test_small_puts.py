@@ -1,4 +1,4 @@
-"""Small puts without the client library: the signature, kept connections, and what each answer means."""
+"""Small puts without the client library: the signature, kept connections, and what each response means."""
 
 import asyncio
 import hashlib
@@ -23,9 +23,9 @@ ATTRIBUTES = {"Content-Type": "text/plain", "sha256": hashlib.sha256(BODY).hexdi
 
 @dataclass
 class Stub:
-    """A server that answers every request with `answer`, and closes the connection after it if `closes`."""
+    """A server that sends `response` to every request, and closes the connection after it if `closes`."""
 
-    answer: bytes
+    response: bytes
     closes: bool
     port: int = 0
     connections: int = 0
@@ -39,7 +39,7 @@ class Stub:
             while True:
                 self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
                 await reader.readexactly(len(BODY))
-                writer.write(self.answer)
+                writer.write(self.response)
                 await writer.drain()
                 if self.closes:
                     break
@@ -52,9 +52,9 @@ class Stub:
 
 
 @asynccontextmanager
-async def stub(answer: bytes = STORED, *, closes: bool = False) -> AsyncIterator[tuple[Stub, SmallPuts]]:
+async def stub(response: bytes = STORED, *, closes: bool = False) -> AsyncIterator[tuple[Stub, SmallPuts]]:
     """Run a stub and a client of it until the block ends."""
-    found = Stub(answer, closes)
+    found = Stub(response, closes)
     async with await asyncio.start_server(found.serve, "127.0.0.1", 0) as server:
         found.port = server.sockets[0].getsockname()[1]
         puts = client(found.port)
@@ -86,18 +86,18 @@ async def test_signature_is_that_of_botocore() -> None:
 
 
 @each_row(
-    "answer, closes, connections",
+    "response, closes, connections",
     [(STORED, False, 1), (STORED, True, 3), (STORED + STORED, False, 3)],
-    ids=["kept", "closed by the store while idle", "ended by bytes behind the answer"],
+    ids=["kept", "closed by the store while idle", "ended by bytes behind the response"],
 )
-async def test_connection_is_used_again_until_it_ends(*, answer: bytes, closes: bool, connections: int) -> None:
-    async with stub(answer, closes=closes) as (server, puts):
+async def test_connection_is_used_again_until_it_ends(*, response: bytes, closes: bool, connections: int) -> None:
+    async with stub(response, closes=closes) as (server, puts):
         assert [await puts.put(f"{n}", BODY, ATTRIBUTES) for n in range(3)] == [PutOutcome.STORED] * 3
         assert (server.connections, len(server.heads)) == (connections, 3)
 
 
 @each_row(
-    "answer, outcome",
+    "response, outcome",
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", PutOutcome.REFUSED),
         (b"HTTP/1.1 412 Precondition Failed\r\nETag: a\r\nContent-Length: 0\r\n\r\n", PutOutcome.REFUSED),
@@ -109,8 +109,8 @@ async def test_connection_is_used_again_until_it_ends(*, answer: bytes, closes: 
         (b"", PutOutcome.BROKE),
     ],
 )
-async def test_only_complete_answer_of_s3_means_stored(answer: bytes, outcome: PutOutcome) -> None:
-    async with stub(answer, closes=True) as (_, puts):
+async def test_only_complete_response_of_s3_means_stored(response: bytes, outcome: PutOutcome) -> None:
+    async with stub(response, closes=True) as (_, puts):
         assert await puts.put("a", BODY, ATTRIBUTES) is outcome
 
 

@@ -15,7 +15,7 @@ from sluice.contexts.policies import (
     ContentTypes,
     Document,
     Duplicates,
-    Encrypted,
+    EncryptedContent,
     FilenamePattern,
     Image,
     MinSize,
@@ -80,7 +80,7 @@ CHECK_MODES = st.sampled_from([Mode.REPORT, Mode.QUARANTINE, Mode.ENFORCE])
 POLICIES = st.builds(
     Policies,
     content_types=st.none() | st.builds(ContentTypes, mode=MODES, allow=st.just(["application/pdf"])),
-    encrypted=st.none() | st.builds(Encrypted, mode=MODES),
+    encrypted=st.none() | st.builds(EncryptedContent, mode=MODES),
     active_content=st.none() | st.builds(ActiveContent, mode=MODES),
     programs_in_archives=st.none() | st.builds(ProgramsInArchives, mode=MODES),
     image=st.none() | st.builds(Image, mode=MODES, max_width=st.just(50)),
@@ -176,7 +176,7 @@ UNKNOWN: list[tuple[Facts, Verdict, Rules, Rules, Unknown]] = [
     (NOT_RECEIVED, rejected(Reason.EXTENSION_NOT_ALLOWED), ONLY_PNG, RULES, Unknown.NOT_RECEIVED),
     (NEVER_EXAMINED, rejected(Reason.FILE_TOO_SMALL), policies(min_size_bytes=MinSize(bytes=200)), RULES, Unknown.NOT_EXAMINED),
     (replace(WHOLE, scanned=None), ACCEPTED, replace(RULES, scan=False), RULES, Unknown.NOT_SCANNED),
-    (replace(WHOLE, examined=examined(facts={})), ACCEPTED, RULES, policies(encrypted=Encrypted()), Unknown.NOT_MEASURED),
+    (replace(WHOLE, examined=examined(facts={})), ACCEPTED, RULES, policies(encrypted=EncryptedContent()), Unknown.NOT_MEASURED),
     (NOT_SEARCHED, ACCEPTED, RULES, policies(active_content=ActiveContent()), Unknown.NOT_SEARCHED),
     (replace(WHOLE, duplicate_of=None), ACCEPTED, RULES, policies(duplicates=Duplicates()), Unknown.NOT_COMPARED),
     (WHOLE, ACCEPTED, RULES, replace(RULES, rate=RateLimit(1, 60)), Unknown.RATE_LIMIT),
@@ -196,7 +196,7 @@ def test_a_fact_that_was_not_measured_leaves_the_verdict_unknown_unless_an_earli
 
 def test_a_check_that_only_reports_needs_no_fact() -> None:
     facts = replace(WHOLE, examined=examined(facts={}), duplicate_of=None)
-    rules = policies(encrypted=Encrypted(mode=Mode.REPORT), duplicates=Duplicates(mode=Mode.OFF))
+    rules = policies(encrypted=EncryptedContent(mode=Mode.REPORT), duplicates=Duplicates(mode=Mode.OFF))
     assert judge_again(facts, ACCEPTED, RULES, rules) == ACCEPTED
 
 

@@ -16,7 +16,7 @@ from sluice.contexts.policies import (
     ContentTypes,
     Document,
     Duplicates,
-    Encrypted,
+    EncryptedContent,
     FilenamePattern,
     Image,
     Media,
@@ -42,7 +42,7 @@ RULES = Rules(
     quota_bytes=1000,
     policies=Policies(
         content_types=ContentTypes(allow=["application/pdf", "image/*"]),
-        encrypted=Encrypted(),
+        encrypted=EncryptedContent(),
         active_content=ActiveContent(),
         programs_in_archives=ProgramsInArchives(),
         image=Image(min_width=10, max_width=100, max_pixels=5000, allow_animation=False),
@@ -168,7 +168,7 @@ def test_the_first_of_two_broken_rules_gives_the_reason(
 def test_a_file_whose_check_crashed_fails_by_the_strictest_rule_that_needs_it(
     integrity: Mode, blank: Mode, encrypted: Mode | None, mode: Mode
 ) -> None:
-    policies = NO_POLICIES if encrypted is None else Policies(encrypted=Encrypted(mode=encrypted))
+    policies = NO_POLICIES if encrypted is None else Policies(encrypted=EncryptedContent(mode=encrypted))
     rules = replace(RULES, policies=policies, check_modes=CheckModes(integrity=integrity, blank=blank))
     (failure,) = failures(replace(SOUND_FACTS, examined=examined(None, died=True)), rules)
     assert (failure.reason, failure.mode) == (Reason.UNPROCESSABLE_FILE, mode)

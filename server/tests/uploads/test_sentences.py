@@ -14,7 +14,7 @@ from sluice.contexts.policies import (
     ContentTypes,
     Document,
     Duplicates,
-    Encrypted,
+    EncryptedContent,
     FilenamePattern,
     Image,
     Media,
@@ -55,7 +55,7 @@ def sentence(facts: dict[str, Any], rules: dict[str, Any] | None = None, **more:
 
 POLICIES: Final = Policies(
     content_types=ContentTypes(allow=["application/pdf", "image/*"]),
-    encrypted=Encrypted(),
+    encrypted=EncryptedContent(),
     active_content=ActiveContent(),
     programs_in_archives=ProgramsInArchives(),
     image=Image(min_width=10, max_width=100, min_height=10, max_height=100, max_pixels=6007, allow_animation=False),

@@ -43,7 +43,7 @@ CONTEXT = Context(
 
 
 class Rows:
-    """The rows of one context and one key, which a test changes while an upload goes on."""
+    """The rows of one context and one key, which a test changes during an upload."""
 
     def __init__(self) -> None:
         self.context: Context | None = CONTEXT

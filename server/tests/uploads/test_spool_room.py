@@ -45,7 +45,7 @@ async def test_an_upload_waits_for_room_and_takes_none_when_it_is_cancelled() ->
 async def test_room_that_turns_out_not_to_be_needed_is_free_at_once() -> None:
     room = busy()
     first = await room.take("a", 10 * SHARE)
-    assert first.size == SHARE  # nobody gets more
+    assert first.size == SHARE  # no tenant gets more
     room.shrink(first, 30)
     second = await room.take("a", 70)
     room.put_back(first)

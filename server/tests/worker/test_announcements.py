@@ -55,7 +55,7 @@ class World:
         return [(event.type, event.data.get("percent")) for event in found]
 
     async def use(self, used: int, quota_mb: int | None = 1) -> Sequence[tuple[str, Any]]:
-        """Let the context's files use so many bytes, and return all events after the job ran twice."""
+        """Let the context's files use this many bytes, and return all events after the job ran twice."""
         await self.run(update(contexts).values(storage_used_bytes=used, storage_quota_mb=quota_mb))
         for _ in range(2):
             await announce_limits(self.context)
@@ -145,7 +145,7 @@ async def test_a_bucket_is_announced_when_it_fails_and_works_for_a_minute(world:
     world.bucket_works = False
     assert await _watch(world, working_since=past) == ["bucket.unreachable"]
     world.bucket_works = True
-    assert await _watch(world) == ["bucket.unreachable"]  # the minute begins anew
+    assert await _watch(world) == ["bucket.unreachable"]  # the minute starts again
     assert await _watch(world, working_since=past) == ["bucket.unreachable", "bucket.recovered"]
 
 

@@ -318,7 +318,7 @@ async def test_purge_deletes_at_most_eight_objects_at_once_and_stops_at_an_unava
     assert await purge_objects(memory.context) == 20
     assert (store.most, len(memory.purged)) == (8, 20)
     store = memory.buckets[None] = FakeStore()
-    store.faults = {f"key-{file_id}": StoreUnavailable("no answer") for file_id in file_ids}
+    store.faults = {f"key-{file_id}": StoreUnavailable("no response") for file_id in file_ids}
     memory.add(*file_ids)
     assert await purge_objects(memory.context) == 20
     assert (len(store.asked), len(memory.purged)) == (8, 20)
@@ -333,7 +333,7 @@ async def test_purge_continues_after_an_object_whose_deletion_raises(memory: Mem
     assert log.failed == [{"job": "purge_objects", "object_key": "key-f1"}]
 
 
-@pytest.mark.parametrize(("fault", "logged"), [(StoreUnavailable("no answer"), []), (ZeroDivisionError(), ["bkt_1"])])
+@pytest.mark.parametrize(("fault", "logged"), [(StoreUnavailable("no response"), []), (ZeroDivisionError(), ["bkt_1"])])
 async def test_purge_continues_after_a_bucket_that_cannot_be_opened(
     memory: Memory, log: LogRecorder, fault: Exception, logged: list[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Parts of resumable uploads that have no row: they are deleted, and looked for rarely."""
+"""Parts of resumable uploads that have no row: they are deleted, and searched rarely."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

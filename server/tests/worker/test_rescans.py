@@ -37,7 +37,7 @@ NOW = START + timedelta(days=30)
 
 
 class FakeScanner:
-    """A scanner with the new signatures that keeps what it scanned and returns the results of `answer`."""
+    """A scanner with the new signatures that keeps what it scanned and returns the results of `respond`."""
 
     name = "clamd"
     scan_limit: int | None = None
@@ -45,7 +45,7 @@ class FakeScanner:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
-        self.answer: Callable[[str], Awaitable[ScanResult]] = self._clean
+        self.respond: Callable[[str], Awaitable[ScanResult]] = self._clean
 
     async def scan(
         self,
@@ -56,9 +56,9 @@ class FakeScanner:
     ) -> ScanResult:
         words = os.pread(sealed.fd, sealed.size, 0).decode()
         self.seen.append(words)
-        return await self.answer(words)
+        return await self.respond(words)
 
-    async def _clean(self, words: str) -> ScanResult:  # noqa: ARG002  (the signature of `answer`)
+    async def _clean(self, words: str) -> ScanResult:  # noqa: ARG002  (the signature of `respond`)
         return Clean(NEW.engine, NEW.signatures, 1.0)
 
     async def health(self) -> EngineHealth:
@@ -94,7 +94,7 @@ class RescanEnvironment:
                 await connection.execute(update(files).where(files.c.file_id == file_id).values(rescan_at=at - time))
 
     async def store_file(self, words: str, *, day: int, scanned_with: str | None = "clamd 1.4.6/27500") -> None:
-        """Store a file with these words, scanned by that engine version so many days after `START`."""
+        """Store a file with these words, scanned by that engine version `days` after `START`."""
         with closing(Spool(1024, self.folder)) as spool:
             await spool.write(words.encode())
             sealed = await spool.seal()
@@ -166,7 +166,7 @@ async def test_another_worker_continues_where_one_was_stopped(environment: Resca
             await asyncio.Event().wait()
         return Clean(NEW.engine, NEW.signatures, 1.0)
 
-    environment.scanner.answer = hangs_on_the_third
+    environment.scanner.respond = hangs_on_the_third
     stop = asyncio.Event()
     running = asyncio.create_task(environment.rescans().run(stop))
     await third.wait()
@@ -192,7 +192,7 @@ async def test_an_unavailable_scanner_is_asked_about_one_file_per_batch(environm
     async def unavailable(_words: str) -> ScanResult:
         return ScannerUnavailable("unavailable", "clamd")
 
-    environment.scanner.answer = unavailable
+    environment.scanner.respond = unavailable
     rescans = environment.rescans()
     assert [await rescans.one_batch() for _ in range(2)] == [0, 0]
     assert environment.scanner.seen == ["w0", "w1"]
@@ -209,7 +209,7 @@ async def test_a_file_scanned_with_older_signatures_is_scanned_again_later(envir
     async def scan_with_old_signatures(_words: str) -> ScanResult:
         return Clean("clamd 1.4.6", "27500", 1.0)
 
-    environment.scanner.answer = scan_with_old_signatures
+    environment.scanner.respond = scan_with_old_signatures
     rescans = environment.rescans()
     assert [await rescans.one_batch() for _ in range(2)] == [1, 0]
     await environment.pass_time(timedelta(minutes=5))
@@ -234,7 +234,7 @@ async def test_an_infected_file_is_quarantined_and_not_scanned_again(environment
         version = (NEW.engine, NEW.signatures, 1.0)
         return Infected("Bad", *version) if words == "bad" else Clean(*version)
 
-    environment.scanner.answer = find_one_threat
+    environment.scanner.respond = find_one_threat
     assert await environment.rescans().one_batch() == 2
     assert (await environment.quarantined(), await environment.logged()) == ({"bad"}, ["quarantined", "kept"])
     assert await environment.store.size("bad") == 3
@@ -265,7 +265,7 @@ async def test_an_unexpected_exception_on_one_file_does_not_stop_the_batch(
             raise ZeroDivisionError
         return Clean(NEW.engine, NEW.signatures, 1.0)
 
-    environment.scanner.answer = fails_on_the_first
+    environment.scanner.respond = fails_on_the_first
     assert await environment.rescans().one_batch() == 2
     assert environment.scanner.seen == ["first", "second"]
     assert log.failed == [{"job": "rescans", "file_id": "file_first"}]
@@ -282,7 +282,7 @@ async def test_a_file_deleted_during_its_rescan_leaves_no_decision(environment: 
             await connection.execute(update(files).values(state="deleted"))
         return Infected("Bad", NEW.engine, NEW.signatures, 1.0)
 
-    environment.scanner.answer = delete_during_scan
+    environment.scanner.respond = delete_during_scan
     await environment.rescans().one_batch()
     assert (await environment.quarantined(), await environment.logged()) == (set(), [])
 

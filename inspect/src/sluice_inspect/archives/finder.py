@@ -38,7 +38,7 @@ _CABINET_SPECIAL_FOLDER: Final = 0xFFFD  # from here on, a file that continues i
 _HEADERS: Final = (_RAR_MAGIC, _SEVEN_ZIP_MAGIC, _CABINET_MAGIC)
 _HEADER_BYTES: Final = 64
 
-# Marks that lead to no archive: one in 4 GiB by chance. Only a file made to keep the search busy has so many.
+# Marks that lead to no archive: one in 4 GiB by chance. Only a file made to keep the search busy has this many.
 _MARKS_MOST: Final = 10_000
 
 
@@ -187,7 +187,7 @@ def _wide_offset(extra: bytes, sizes: Sequence[int]) -> int:
 
 
 def _is_rar(block: bytes) -> bool:
-    # unrar reports a wrong checksum of the first header and goes on, so that it does not count.
+    # unrar reports a wrong checksum of the first header and continues, so the checksum does not count.
     if block[6:8] == b"\x01\x00":
         at = 12
         for _ in range(3):  # the size of the header: a number of up to three bytes, seven bits in each

@@ -11,7 +11,7 @@ from sluice_inspect.report import Corrupt, Finding, Unsafe
 from sluice_inspect.signatures import is_web_page
 
 _DRIVE: Final = re.compile(r"^[A-Za-z]:")
-# Windows drops spaces and dots at the end of a name, and unpackers have dropped them before they looked for `..`.
+# Windows drops spaces and dots at the end of a name, and unpackers have dropped them before they searched for `..`.
 _PARENT: Final = re.compile(r"\s*\.\.(?:\s[\s.]*)?")
 # ASCII in two to four bytes, which UTF-8 forbids (RFC 3629, 10) and some decoders read.
 _OVERLONG: Final = re.compile(rb"[\xc0\xc1][\x80-\xbf]|\xe0[\x80\x81][\x80-\xbf]|\xf0\x80[\x80\x81][\x80-\xbf]")
@@ -109,7 +109,7 @@ def check_trailing(feed: Feed, name: str, magic: re.Pattern[bytes] | None) -> in
         raise Corrupt(f"an HTML page is saved behind the {name} data: a web server's answer, not the file itself")
     refuse_second_format(head, name, start)
     if magic is not None and (found := magic.search(head)):
-        raise Corrupt(f"the {name} data is damaged at byte {start}: it goes on at byte {start + found.start()}")
+        raise Corrupt(f"the {name} data is damaged at byte {start}: it continues at byte {start + found.start()}")
     while feed.piece():
         pass
     return feed.position - start

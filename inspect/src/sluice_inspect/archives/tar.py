@@ -78,7 +78,7 @@ class _TarReader:
     visitor: Visitor
     pax: dict[str, str] = field(default_factory=dict)  # of the extended headers in front of the next member
     has_pax: bool = False
-    landings: list[int] = field(default_factory=list)  # where readers that skip stated data go on: a heap
+    landings: list[int] = field(default_factory=list)  # where readers that skip stated data continue: a heap
     members: int = 0
     hard_links: int = 0
     trailing_bytes: int = 0
@@ -129,7 +129,7 @@ class _TarReader:
     def _read_metadata(self, header: TarHeader) -> None:
         name = next((self.pax[key] for key in _PAX_NAMES if key in self.pax), header.name)
         _refuse_unsafe(header, name, "")
-        # A label has no data: readers go on right behind its header. So do some behind what is named like a folder.
+        # A label has no data: readers continue right after its header. So do some after what is named like a folder.
         is_empty = header.type_flag == _LABEL or (
             header.type_flag not in _LISTED_FOLDERS and _names_folder(header, name)
         )
@@ -175,7 +175,7 @@ class _TarReader:
             self._skip_padding(name, size)
 
     def _read_folder_with_data(self, header: TarHeader, name: str, size: int) -> None:
-        """Read a member that is no file and states a size, behind which some readers go on, others at once."""
+        """Read a member that is no file but states a size: some readers skip that size, others continue at once."""
         block = self.feed.peek(BLOCK)
         has_data = header.type_flag not in WITHOUT_DATA or block.strip(b"\0")
         if has_data and not is_header(block):
@@ -183,7 +183,7 @@ class _TarReader:
                 pass
             self._skip_padding(name, size)
         elif header.type_flag != HARD_LINK or self.has_pax:
-            # Hard links of old writers state their file's size: readers ignore it, but not behind pax headers.
+            # Hard links from old writers state their file's size: readers ignore it, but not after pax headers.
             heapq.heappush(self.landings, self.feed.position + size + -size % BLOCK)
 
     def _check_landings(self, offset: int) -> None:
@@ -191,7 +191,7 @@ class _TarReader:
             if heapq.heappop(self.landings) < offset:
                 raise Unsafe(
                     Finding.ARCHIVE_UNSAFE,
-                    f"before byte {offset} a member that is no file states a size: readers differ in where they go on",
+                    f"before byte {offset} a member that is no file states a size: readers differ in where to continue",
                 )
 
     def _content(self, name: str, size: int) -> Iterator[bytes]:
@@ -232,12 +232,12 @@ class _TarReader:
         if self._skip_padding(header.name, header.size).strip(b"\0"):
             raise Unsafe(
                 Finding.ARCHIVE_UNSAFE,
-                f"the extended header at byte {at} goes on behind its end, where some readers read",
+                f"the extended header at byte {at} continues after its end, where some readers read",
             )
         return data
 
     def _read_sparse_map(self, header: TarHeader, name: str) -> None:
-        """Skip the rest of a map of holes. Raise `Unsafe` if it contradicts the sizes, by which some readers go on."""
+        """Skip the rest of a map of holes. Raise `Unsafe` if it contradicts the sizes, which some readers skip."""
         sparse_map = header.sparse_map
         while sparse_map and sparse_map.continues:
             block = self.feed.take(BLOCK)
@@ -273,7 +273,7 @@ class _TarReader:
                 if start >= stale:
                     raise Corrupt(
                         f"the archive is damaged from byte {offset} on: it seems to end there,"
-                        f" but members go on at byte {start}"
+                        f" but members continue at byte {start}"
                     )
                 header = read_header(block, start)
                 _refuse_unsafe(header, header.name, header.link)

@@ -11,7 +11,7 @@ from sluice_inspect.report import Corrupt, Finding, Unsafe
 
 BLOCK: Final = 512
 HARD_LINK, SYMBOLIC_LINK, FOLDER, PIPE, SPARSE = b"1", b"2", b"5", b"6", b"S"
-DEVICES: Final = frozenset({b"3", b"4", PIPE})  # a pipe makes whoever reads it wait, as some devices do
+DEVICES: Final = frozenset({b"3", b"4", PIPE})  # a pipe blocks its reader, as some devices do
 # The size in their headers counts nothing in most archives.
 WITHOUT_DATA: Final = frozenset({HARD_LINK, SYMBOLIC_LINK, FOLDER}) | DEVICES
 
@@ -101,7 +101,7 @@ def read_further_map(block: bytes, before: SparseMap) -> SparseMap | None:
 
 
 def _read_map(block: bytes, entries: range, before: SparseMap, *, continues: bool) -> SparseMap | None:
-    # Readers differ in what they make of gaps, of overlaps, and of a map that goes on behind an empty entry.
+    # Readers differ in what they make of gaps, of overlaps, and of a map that continues after an empty entry.
     data_bytes, end = before.data_bytes, before.end
     is_at_end = False
     for at in entries:
@@ -134,7 +134,7 @@ def read_header(block: bytes, offset: int) -> TarHeader:
     if size is None or size < 0:
         raise Corrupt(f"member {name!r} has an impossible size in its header at byte {offset}")
     if None in (_number(block[field]) for field in (_MODE, _UID, _GID, _MTIME)):
-        # 7z takes such a block for none and goes on behind it, others read as much of the number as they can.
+        # 7z does not take such a block for a header and continues after it, others read as much as they can.
         raise Unsafe(Finding.ARCHIVE_UNSAFE, f"member {name!r} has a mode, an owner or a time that is no number")
     is_gnu = block[_GNU_MAGIC] == _GNU
     sparse_map, real_size = None, None

@@ -1,6 +1,6 @@
 """The seccomp filter of a worker: an allow list of the few system calls that reading and computing need.
 
-A refused call fails with EPERM, so that a library that probes (a font folder, a codec table) goes on without. Creating
+A refused call fails with EPERM, so that a library that probes (a font folder, a codec table) works without. Creating
 a process or a thread fails with EAGAIN, which every threading library handles. A call of a foreign architecture kills
 the process. Sources: linux/seccomp.h, linux/bpf_common.h, the kernel's system call tables of x86_64 and of asm-generic
 (aarch64).
@@ -51,7 +51,7 @@ _IOCTL: Final = (16, 29)
 _CLONES: Final = ((56, 220), (435, 435), (57, None), (58, None))
 
 _MAX_32_BIT: Final = 2**32
-_ANY_PID: Final = 0x7FFFFFFF  # stands for the worker's own process id in the template; larger than any process id
+_ANY_PID: Final = 0x7FFFFFFF  # represents the worker's own process id in the template; larger than any process id
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 

@@ -190,7 +190,7 @@ class Zygote:
         client.numbers[pid] = cast("int", order["fork"])
 
     def _run_child(self, order: dict[str, object], fd: int, zygote: int) -> Never:
-        """Run as a child, then exit. Never returns: an exception must not let the child go on as a second zygote."""
+        """Run as a child, then exit. Never returns: an exception must not turn the child into a second zygote."""
         status = _EXIT_BY_EXCEPTION
         try:
             confinement.die_with(zygote)

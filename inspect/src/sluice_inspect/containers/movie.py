@@ -123,7 +123,7 @@ def read_movie(source: Source) -> Movie:
     if not any(track.is_external for track in tracks):
         end = max((each.end for each in samples), default=0)
         if end > source.size:
-            raise Corrupt(f"the file ends at byte {source.size}, but its samples go on to byte {end}")
+            raise Corrupt(f"the file ends at byte {source.size}, but its samples continue to byte {end}")
         # A cut behind the last sample does no harm.
         if layout.cut and (fragments or not end) and layout.cut.name in {_FRAGMENT, b"mdat"}:
             raise Corrupt(_cut_detail(source, layout.cut))

@@ -18,7 +18,8 @@ from sluice_inspect.report import FactSheet, InspectionError
 from sluice_inspect.text.xmlsafe import XmlTarget
 
 _BEGIN: Final = re.compile(
-    rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*<[\s\S]*?(?:<\?mso-application|:opendocument:xmlns:office:|office/word/2003/wordml"
+    rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*<[\s\S]*?"
+    rb"(?:<\?mso-application|:opendocument:xmlns:office:|office/word/2003/wordml"
     rb"|schemas-microsoft-com:office:spreadsheet|office/2006/xmlPackage)"
 )
 _WORD: Final = "http://schemas.microsoft.com/office/word/2003/wordml"

@@ -17,8 +17,8 @@ _CONTENT_BYTES: Final = 64 * 1024**2
 _MACRO_ELEMENTS: Final = frozenset({"module", "source-code", "byte-code", "library-linked"})
 _MACRO_NAMESPACES: Final = ("{http://openoffice.org/2004/office}", "{urn:oasis:names:tc:opendocument:xmlns:script:1.0}")
 _TELLING: Final = (
-    b"dde-", b"event-listener", b"object-ole", b"plugin", b"applet", b"<module", b":module", b"source-code", b"byte-code",
-    b"library-linked",
+    b"dde-", b"event-listener", b"object-ole", b"plugin", b"applet", b"<module", b":module", b"source-code",
+    b"byte-code", b"library-linked",
 )  # fmt: skip
 # What a formula needs to call or refer to anything outside; errors such as `#REF!` are no references.
 _CALL: Final = rb"(?:WEBSERVICE|IMAGE|FILTERXML|INDIRECT|DDE|&#|\||!|#(?!REF!|N/A|NAME\?|VALUE!|DIV/0!|NUM!|NULL!))"

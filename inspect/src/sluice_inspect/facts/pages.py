@@ -34,7 +34,8 @@ _OFFERED: Final = re.compile(
 _REMOTE: Final = (
     r"\s{0,20}(?:(?:https?|ftps?|sftp|smb|its|mk|mhtml|jar|jnlp|feed|view-source|hcp|shell|onenote|search|search-ms"
     r"|ms-(?!appx|appdata)[a-z-]{1,40}):|[\\/]{2}|file:[\\/]{2}(?:[\\/]{2}|[^\\/\s])"
-    r"|(?!(?:file|filesystem|chrome|resource|res|app|asset|content|kindle|epub|ms-appx|ms-appdata|[a-z-]{1,20}extension):)"
+    r"|(?!(?:file|filesystem|chrome|resource|res|app|asset|content|kindle|epub|ms-appx|ms-appdata"
+    r"|[a-z-]{1,20}extension):)"
     r"[a-z][a-z0-9+.-]{1,40}://)"
 )
 _QUOTE: Final = r"(?:[\"']|&quot;|&apos;)"
@@ -63,7 +64,8 @@ _LINKED: Final = re.compile(
 _LOADING_LINK: Final = re.compile(r"\brel\s*=\s*[\"']?[^\"'<>]*?(?:stylesheet|icon|preload|prefetch|import|manifest)")
 _HREF: Final = re.compile(rf"\bhref\s*=\s*[\"']?{_REMOTE}")
 _REDIRECTION: Final = re.compile(  # after the seconds, with or without `url=`
-    rf"(?:\A|\bcontent\s{{0,20}}=\s{{0,20}}[\"']?)[\s\d.]{{0,40}}[;,\s]\s{{0,20}}(?:url\s{{0,20}}=)?\s{{0,20}}[\"']?{_REMOTE}",
+    rf"(?:\A|\bcontent\s{{0,20}}=\s{{0,20}}[\"']?)[\s\d.]{{0,40}}[;,\s]\s{{0,20}}(?:url\s{{0,20}}=)?\s{{0,20}}"
+    rf"[\"']?{_REMOTE}",
     re.IGNORECASE,
 )
 
@@ -144,7 +146,7 @@ def _examine_page(page: str, sheet: FactSheet, deadline: Deadline, level: int = 
                 sheet.flags.add("link.external")
         for found in _SRCDOC.finditer(text):
             if level == _SRCDOC_LEVELS:
-                sheet.flags.add("script.html")  # nobody nests pages like that
+                sheet.flags.add("script.html")  # ordinary pages are not nested so deeply
             elif deadline.has_passed:
                 sheet.complete = False
             else:

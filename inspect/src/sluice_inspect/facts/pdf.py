@@ -22,7 +22,8 @@ from sluice_inspect.threats.pdf_scripts import decode_script
 
 # Addresses are of interest if they begin as those of scripts and files do, or are not written in letters.
 _TELLING: Final = re.compile(
-    rb"/(?:JS|JavaScript|Launch|EF|XFA|OpenAction|AA|OnInstantiate|Scripts|Ref|OPI)\b|/URI (?:<|\(\s{0,20}(?:[jJvVfF]|\\))"
+    rb"/(?:JS|JavaScript|Launch|EF|XFA|OpenAction|AA|OnInstantiate|Scripts|Ref|OPI)\b"
+    rb"|/URI (?:<|\(\s{0,20}(?:[jJvVfF]|\\))"
 )
 _FORM_SCRIPT: Final = re.compile(r"<(?:[^\s<>/=:]{1,100}:)?script[\s>/]", re.IGNORECASE)
 _FORM_BYTES: Final = 16 * 1024**2  # of all forms together

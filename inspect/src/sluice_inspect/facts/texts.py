@@ -21,7 +21,7 @@ from sluice_inspect.text.xml_declarations import DeclarationReader
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
 
 _CHUNK: Final = 1024**2
-# Without one of these, an XML document in UTF-8 can have nothing that is looked for, whatever its prefixes are.
+# Without one of these, an XML document in UTF-8 cannot contain what is searched, whatever its prefixes are.
 _TELLING: Final = re.compile(
     rb"script|XInclude|&#|<!DOCTYPE|\son[a-z]|data:|\bencoding|xml-stylesheet|w3\.org/(?:1999/xhtml|2000/svg)|<\?mso-"
     rb"|schemas[.-]microsoft[.-]com|openoffice\.org|:opendocument:|schemas\.uof\.org",
@@ -202,7 +202,7 @@ def _expressions_of(separator: str) -> tuple[str, str]:
     # With a quote, a tab or spaces before it, in wide letters too.
     stated, ends = re.escape(separator), r",;|\t\r\n"
     cells = [(rf"(?:^|[{ends}{stated}])", rf"[^{ends}{stated}]", 500)]
-    if stated:  # and any character may be in quotation marks, of which fewer are looked at, as each begins a cell
+    if stated:  # and any character may be in quotation marks, of which fewer are examined, as each begins a cell
         cells.append((rf"{stated}\s{{0,20}}\"", rf"[^{ends}]", 60))
     formulas, links = [], []
     for begin, within, length in cells:
@@ -219,7 +219,7 @@ def _expressions_of(separator: str) -> tuple[str, str]:
 
 
 _STATED: Final = "\x1f"
-"""Stands for the separator that a table states."""
+"""A placeholder for the separator that a table states."""
 _FORMULA, _DDE = map(re.compile, _expressions_of(""))
 _STATED_FORMULA, _STATED_DDE = map(re.compile, _expressions_of(_STATED))
 

@@ -15,7 +15,7 @@ from sluice_inspect.source import Source
 _MAX_CHUNKS: Final = 10_000
 _COMMON_BYTES: Final = 18
 _SOUND_HEADER_BYTES: Final = 8  # offset and block size, at the start of the sound chunk
-# Some writers count their header as samples: so many bytes may be missing, but no more than the share of all.
+# Some writers count their header as samples: this many bytes may be missing, but no more than the share of all.
 _MAX_MISSING_BYTES: Final = 54
 _MAX_MISSING_SHARE: Final = 0.01
 _UNCOMPRESSED: Final = frozenset(
@@ -36,7 +36,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
         raise Corrupt("the AIFF holds no samples")
     end = max(sound.end, sound.body + _SOUND_HEADER_BYTES + stated) if sound else 0
     if end - source.size > min(_MAX_MISSING_BYTES, _MAX_MISSING_SHARE * (sound.size if sound else 0)):
-        raise Corrupt(f"the AIFF ends at byte {source.size}, but its samples go on to byte {end}")
+        raise Corrupt(f"the AIFF ends at byte {source.size}, but its samples continue to byte {end}")
     last_end = max((chunk.end for chunk in chunks.values()), default=0)
     measures: dict[str, Measure] = {"trailing_bytes": max(0, source.size - last_end)}
     if sound is None:

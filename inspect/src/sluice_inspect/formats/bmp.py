@@ -165,7 +165,7 @@ class _RunPosition:
             across, up = following[:2].ljust(2, b"\0")
             self.row, self.column = self.row + up, self.column + across
             return 2
-        else:  # so many pixels one by one, padded to 16 bits
+        else:  # `value` pixels one by one, padded to 16 bits
             self.column += value
             return (-(-value * self.bits // 8) + 1) // 2 * 2
         return 0
@@ -188,13 +188,13 @@ def _follow_runs(source: Source, header: _BmpHeader, deadline: Deadline) -> int 
         at += 2
         at += position.apply(token[0], token[1], window[at : at + 2])
         if position.column > header.width + _ROW_SLACK:
-            raise Corrupt(f"the BMP is damaged before byte {base + at}: a row goes on behind the edge of the picture")
+            raise Corrupt(f"the BMP is damaged before byte {base + at}: a row continues beyond the edge of the picture")
     end = base + at
     if not position.ended and source.read_at(end, 2) == bytes([0, _END_OF_PICTURE]):
         end, position.ended = end + 2, True
     rest = min(header.offset + header.declared_bytes, source.size) - end
     if not position.ended and header.declared_bytes and rest > _REST_MOST:
-        raise Corrupt(f"the BMP is damaged before byte {end}: its pixels go on behind the last row")
+        raise Corrupt(f"the BMP is damaged before byte {end}: its pixels continue after the last row")
     return end
 
 

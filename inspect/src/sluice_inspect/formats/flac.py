@@ -30,7 +30,7 @@ _MAX_FRAME_HEADER_BYTES: Final = 16
 _RESERVED_BITS_CODE: Final = 3
 _SAMPLE_BITS: Final = {0: 0, 1: 8, 2: 12, 4: 16, 5: 20, 6: 24, 7: 32}
 _STEREO_CODES: Final = range(8, 11)  # channel codes of left/side, side/right and mid/side stereo
-# Frames are followed through so many bytes: the checksums are computed in Python, and more would take too long.
+# Frames are followed through this many bytes: the checksums are computed in Python, and more would take too long.
 _MAX_FOLLOWED_BYTES: Final = 8 * 1024 * 1024
 _TAIL_BYTES: Final = 1024 * 1024
 _MAX_LAST_FRAMES: Final = 32

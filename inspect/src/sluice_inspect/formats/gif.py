@@ -13,8 +13,8 @@ from sluice_inspect.source import Source
 _SIGNATURES: Final = (b"GIF87a", b"GIF89a")
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
 _WINDOW: Final = 256 * 1024
-_PIXELS_PER_BYTE: Final = 2731  # at most: a code of 12 bits stands for a string of up to 4096 pixels
-_SPARSE_PIXELS: Final = 4_000_000  # up to so many pixels cost little, however few bytes they come from
+_PIXELS_PER_BYTE: Final = 2731  # at most: a code of 12 bits represents a string of up to 4096 pixels
+_SPARSE_PIXELS: Final = 4_000_000  # up to this many pixels cost little, however few bytes they come from
 _SPARSE_FRAMES_PIXELS: Final = 500_000_000  # the same for all frames together, each of which is composed as a whole
 
 

@@ -51,7 +51,7 @@ class _JpegLayout:
 def _examine(source: Source, limits: Limits) -> Examination:
     layout = _read_layout(source)
     require_within_limits(limits, layout.width, layout.height)
-    # A progressive picture is drawn anew by each scan: a small file of many scans can keep a decoder busy for hours.
+    # A progressive picture is drawn again by each scan: a small file of many scans can keep a decoder busy for hours.
     if layout.width * layout.height * layout.scans > _SCANNED_PIXELS_MAX:
         raise TooComplex(f"the JPEG draws {layout.width} x {layout.height} pixels {layout.scans} times over")
     try:

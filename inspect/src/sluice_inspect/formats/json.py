@@ -17,7 +17,7 @@ from sluice_inspect.text.plaintext import read_text
 Json = dict[str, "Json"] | list["Json"] | str | bool | None  # a parsed value; numbers stay the text that they were
 
 _ONE_PIECE_BYTES: Final = 8 * 1024**2
-_WINDOW_CHARACTERS: Final = 64 * 1024  # an array or object of up to so many is parsed at once; a longer one is entered
+_WINDOW_CHARACTERS: Final = 64 * 1024  # an array or object up to this length is parsed at once; a longer one is entered
 _NUMBER_DIGITS_MAX: Final = 1024 * 1024
 _ESCAPE_MAX: Final = len("\\u0000")
 _WHITE_SPACE: Final = " \t\n\r"

@@ -27,7 +27,7 @@ _MIN_TOP_LEVEL_ID: Final = 0x10000000
 _MAX_ID_BYTES, _MAX_SIZE_BYTES, _CRC_ELEMENT_BYTES, _MAX_HEADER_BYTES = 4, 8, 6, 4096
 # Writers begin a new cluster every few seconds, so that no honest file has more elements within one.
 _MAX_CHILDREN: Final = 300_000
-_MAX_SEARCHED: Final = 1000  # recognition must be cheap: the tracks are searched among so many elements
+_MAX_SEARCHED: Final = 1000  # recognition must be cheap: the tracks are searched among this many elements
 _READ_BYTES: Final = 1024 * 1024
 _WEBM_CODECS: Final = frozenset(
     {"V_VP8", "V_VP9", "V_AV1", "A_VORBIS", "A_OPUS", "D_WEBVTT/SUBTITLES", "D_WEBVTT/CAPTIONS", "S_TEXT/WEBVTT"}

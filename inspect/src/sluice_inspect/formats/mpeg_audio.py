@@ -20,7 +20,7 @@ _MAX_FRAME_BYTES: Final = 4608
 _MAX_LEADING_JUNK: Final = _MAX_FRAME_BYTES  # bytes before the first frame: the rest of one that an editor cut
 # Frames that must follow each other for the first to be believed after junk; half of them suffice where it is expected.
 _CHAIN_FRAMES: Final = 4
-_MAX_MISSING_BYTES: Final = 8  # encoders leave out up to so many bytes of the last frame
+_MAX_MISSING_BYTES: Final = 8  # encoders leave out up to this many bytes of the last frame
 # Frames that may be fewer than stated: some encoders count the frame that states them, and some round.
 _MIN_MISSING_FRAMES: Final = 2
 _MISSING_FRAMES_SHARE: Final = 0.02
@@ -193,7 +193,7 @@ class _FrameScanner:
         return following
 
     def _find_chain(self, offset: int, limit: int, frames: int, stream_bits: int | None = None) -> int | None:
-        """Return the offset before `limit` from which so many frames follow each other, with the given bits if any."""
+        """Return the offset before `limit` from which `frames` frames follow each other, with the given bits if any."""
         limit = min(limit, self._source.size)
         while offset < limit and self._tries < _MAX_TRIES:
             self.read_at(offset, 1)
@@ -214,7 +214,7 @@ class _FrameScanner:
         return None
 
     def _is_chain(self, offset: int, frames: int, least: int) -> bool:
-        """Return whether so many frames of one stream follow each other, or `least` up to the file's end or a tag."""
+        """Return whether `frames` frames of one stream follow each other, or `least` up to the file's end or a tag."""
         stream_bits = self._stream_bits_at(offset)
         for count in range(frames):
             if count >= least and (offset == self._source.size or is_trailing_tag(self.read_at(offset, 16))):

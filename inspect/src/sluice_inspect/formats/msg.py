@@ -211,7 +211,7 @@ def make_message(
 
 
 def make_storage(properties: Properties, header: int) -> dict[str, "bytes | Tree"]:
-    """Return the streams of an item: the list of its properties, behind a header of so many bytes, and long values."""
+    """Return the streams of an item: the list of its properties, after `header` zero bytes, and long values."""
     listed, streams = bytes(header), {}
     for number, value in properties.items():
         if isinstance(value, int):

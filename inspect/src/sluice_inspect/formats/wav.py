@@ -21,7 +21,7 @@ _FORMAT_BYTES: Final = 16
 # Recorders and programs that write into pipes state sizes from here on, before they know the true one.
 _MIN_PLACEHOLDER_SIZE: Final = 0x7FFF_0000
 _SIZE_IN_DS64: Final = 0xFFFFFFFF
-# Some writers count their header as samples: so many bytes may be missing, but no more than the share of all.
+# Some writers count their header as samples: this many bytes may be missing, but no more than the share of all.
 _MAX_MISSING_BYTES: Final = 44
 _MAX_MISSING_SHARE: Final = 0.01
 
@@ -40,7 +40,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
     stated = _stated_bytes(source, chunks)
     present = source.size - data.body
     if stated - present > min(_MAX_MISSING_BYTES, _MAX_MISSING_SHARE * stated):
-        raise Corrupt(f"the WAV ends at byte {source.size}, but its samples go on to byte {data.body + stated}")
+        raise Corrupt(f"the WAV ends at byte {source.size}, but its samples continue to byte {data.body + stated}")
     measures: dict[str, Measure] = {
         "sample_bytes": min(stated, present),
         "trailing_bytes": max(0, present - stated),

@@ -10,7 +10,7 @@ from sluice_inspect.text.plaintext import INVISIBLE
 from sluice_inspect.text.xml_declarations import DeclarationReader
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
 
-# A root with one empty child is a form that nobody filled in; more elements are structure, which is content.
+# A root with one empty child is a form that is not filled in; more elements are structure, which is content.
 _EMPTY_ELEMENTS_MAX: Final = 2
 _CHUNK: Final = 1024**2
 

@@ -23,7 +23,7 @@ from sluice_inspect.source import Source
 _SPANNING_MARKS: Final = (b"PK\x07\x08", b"PK00")
 _SPANNING_BYTES: Final = 4
 _MAX_PADDING_BYTES: Final = 512  # bytes behind an archive that is not at the start of its file
-# In front of and behind an archive, so many bytes are searched for a second one.
+# Before and after an archive, this many bytes are searched for a second one.
 _MAX_SEARCHED_BYTES: Final = 64 * 1024**2
 # Names of formats that are always ZIP archives and have no `Format` of their own.
 _EXTENSIONS: Final = frozenset({

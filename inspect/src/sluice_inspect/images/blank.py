@@ -41,10 +41,10 @@ _UNEVEN_SPAN: Final = 10.0
 # Standard deviation of a channel's levels, three times what the noise of a camera makes. No empty page is so rough.
 _PLAIN_SPREAD: Final = 60.0
 _SPREAD_PIXELS_MOST: Final = 256 * 256  # a larger picture is not measured as a whole
-# So many pixels off by `_STRONG` levels in a window of 16 x 16 are content: a dot of 4 x 4 is, a dust speck is not.
+# This many pixels off by `_STRONG` levels in a window of 16 x 16 are content: a dot of 4 x 4 is, a dust speck is not.
 _STRONG: Final = 30.0
 _STRONG_PIXELS: Final = 14
-# So many faint pixels mark a spot of 4 x 4. So many marked spots among 8 x 8 are content: a speck with its JPEG ringing
+# This many faint pixels mark a spot of 4 x 4. This many marked spots in 8 x 8 are content: a speck with JPEG ringing
 # marks fewer, a short word more.
 _FAINT: Final = 8.0
 _FAINT_PIXELS: Final = 2
@@ -54,10 +54,10 @@ _MARKED_SPOTS: Final = 9
 _NOISE_FACTOR: Final = 5.5
 _NOISE_MAX: Final = 20.0  # no camera leaves more noise than this on an empty frame
 _FAINT_NOISE: Final = 3.0  # levels of noise that a reader does not see
-# On a background without any noise, which no scanner made, so many pixels are a mark unless the picture is grey with
+# On a background without any noise, which no scanner made, this many pixels are a mark unless the picture is grey with
 # two levels alone, as a scan that was made black and white, with its dust.
 _DRAWN_PIXELS: Final = 4
-# So many blocks off among 5 x 5 are content: a speck shifts at most four, a stroke of 40 pixels five.
+# This many blocks off among 5 x 5 are content: a speck shifts at most four, a stroke of 40 pixels five.
 _BLOCK: Final = 8
 _BLOCK_SPAN: Final = 4.0
 _SHIFTED_BLOCKS: Final = 5

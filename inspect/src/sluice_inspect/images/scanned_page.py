@@ -31,7 +31,7 @@ _RICH: Final = 0.2  # share of cells off the background that no empty page has
 _RICH_PIXELS: Final = 0.08  # the same of pixels, once edges, folds and holes are explained
 _FILL: Final = 160.0  # level of the page when its light is subtracted
 
-_OFF: Final = 6.0  # levels off the background from which something is looked into, if noise is below a fifth of it
+_OFF: Final = 6.0  # levels off the background from which a difference is examined, if noise is below a fifth of it
 _EDGE_MOST: Final = 0.1  # share of a side up to which the dark edge of a scan reaches
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted

@@ -42,7 +42,7 @@ _MICROSECONDS: Final = 1_000_000
 
 _MAX_FAULTS: Final = 200  # a stream with more damaged packets than this is not decoded further
 # Runs of zero bytes that cannot occur within a packet: H.264 and HEVC escape the third zero byte (emulation prevention,
-# ISO/IEC 14496-10, 7.4.1), and entropy coding in the others never yields so many.
+# ISO/IEC 14496-10, 7.4.1), and entropy coding in the others never yields that many.
 _IMPOSSIBLE_ZERO_RUNS: Final = {
     "h264": 64, "hevc": 64, **dict.fromkeys(("vp8", "vp9", "av1", "libdav1d", "mpeg4", "msmpeg4v3"), 2048),
 }  # fmt: skip

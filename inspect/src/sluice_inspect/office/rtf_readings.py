@@ -42,9 +42,10 @@ _LEFT_OUT: Final = (OFF_PAGE | TEXTLESS) - _INCLUDED | _words("""
     annotation atrfend atrfstart bkmkcolf bkmkcoll bkmkpub colortbl do dptxbxtext ebcend ebcstart factoidname fchars
     ffdeftext ffentrymcr ffexitmcr ffformat ffhelptext ffl ffname ffstattext fldtype fname fonttbl footnote g gridtbl hl
     hlfr hlloc hlsrc htmltag keycode lchars levelnumbers leveltext lfolevel linkval list listlevel listname listoverride
-    liststylename listtext mailmerge nextfile nonesttables objalias objname objsect objtime oldcprops oldpprops oldsprops
-    oldtprops oleclsid pgp pict pn pnseclvl pntext pntxta pntxtb propname protend protstart pxe shp shpgrp shpinst
-    shppict shptxt staticval svb writereservation writereservhash xform xmlattrname xmlattrvalue xmlclose xmlname xmlopen
+    liststylename listtext mailmerge nextfile nonesttables objalias objname objsect objtime oldcprops oldpprops
+    oldsprops oldtprops oleclsid pgp pict pn pnseclvl pntext pntxta pntxtb propname protend protstart pxe shp shpgrp
+    shpinst shppict shptxt staticval svb writereservation writereservhash xform xmlattrname xmlattrvalue xmlclose
+    xmlname xmlopen
 """)
 _BLANKS: Final = _words("""
     annotation bullet cell chatn chdate chdpa chdpl chftn chpgn chtime column emdash emspace endash enspace footnote

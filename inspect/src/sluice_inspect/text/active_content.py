@@ -9,7 +9,7 @@ from typing import Final
 from sluice_inspect.archives.finder import find_all
 
 # The bracket is outside of the groups: it alone is searched for. None of the alternatives looks ahead far, so that the
-# search is linear; what follows a short mark is looked at only where there is one.
+# search is linear; what follows a short mark is examined only where there is one.
 _KEYWORDS: Final = (
     rb"(?:if|for|foreach|while|do|try|switch|goto|function|class|abstract|final|interface|trait|enum|namespace|use"
     rb"|static|global|declare|unset|list|array|print|echo|return|throw|include|include_once|require|require_once|exit"
@@ -37,7 +37,7 @@ _CAST: Final = (
 )
 _CODE: Final = re.compile(
     rb"(?:"
-    # a command anywhere in an expression, and a text that goes on in the next lines
+    # a command anywhere in an expression, and a text that continues in the next lines
     rb"[\t\r\n\x20-\x3b\x3d-\x5f\x61-\x7e]{0,60}?`[\x20-\x5f\x61-\x7e]{2,200}+`[\s)}\]\"']*+(?:;|\?>|[,.:?&|])"
     rb"|[\t\r\n\x20-\x3b\x3d-\x7e]{0,60}?<<<[ \t]*+[\"']?[A-Za-z_]\w{0,60}+[\"']?\r?\n"
     rb"|"
@@ -94,7 +94,7 @@ _CODE_BYTES: Final = 700
 LOOK_AHEAD: Final = 4096  # bytes behind a mark that decide what it is
 LONGEST_TAIL: Final = 64 * 1024  # a comment that is longer than all of them hides something
 
-# Short marks that no code follows: one in 256 KiB by chance. Only a file made to keep the search busy has so many.
+# Short marks that no code follows: one in 256 KiB by chance. Only a file made to keep the search busy has this many.
 _MARKS_MOST: Final = 100_000
 
 PHP_WORDS: Final = "a PHP script"

@@ -29,7 +29,7 @@ _ACTIVE_SCRIPT: Final = re.compile(
     r"document|window|innerHTML|location|import\b|fetch|alert|\$\(|React|Vue|eval|atob|console|function|class\b|=>",
     re.IGNORECASE,
 )
-_SCRIPT_MAX: Final = 200  # characters; of a longer script nobody knows what it does
+_SCRIPT_MAX: Final = 200  # characters; the effect of a longer script is unknown
 _HIDES: Final = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)"
     r"|opacity\s*:\s*0*(?:\.0*)?(?:;|\s|!|$)|font-size\s*:\s*0+(?:\.0*)?[a-z%]*\s*(?:;|!|$)",

@@ -12,7 +12,7 @@ from encodings.aliases import aliases
 from functools import cache
 from typing import Final
 
-# What must be at hand to find out the encoding. No writer pads a declaration, which is about 40 bytes.
+# The bytes that must be available to find out the encoding. No writer pads a declaration, which is about 40 bytes.
 DECLARATION_BYTES_MAX: Final = 64 * 1024
 
 _BEGIN_BYTES: Final = 4096

@@ -210,9 +210,7 @@ def _translate(error: etree.XMLSyntaxError, where: str) -> InspectionError:
     if code == etree.ErrorTypes.ERR_RESOURCE_LIMIT or (code in _UNFINISHED_ERRORS and "too big" in message):
         return TooComplex(f"{where} passes a limit of the XML reader: {message}"[:_DETAIL_MAX])
     if code == etree.ErrorTypes.ERR_UNSUPPORTED_ENCODING and _is_encoding(message):
-        return Unsupported(
-            f"{where} is in an encoding that the XML reader at hand does not know: {message}"[:_DETAIL_MAX]
-        )
+        return Unsupported(f"{where} is in an encoding that the XML reader does not know: {message}"[:_DETAIL_MAX])
     return Corrupt(f"{where} is not well-formed XML: {message}"[:_DETAIL_MAX])
 
 

@@ -22,8 +22,8 @@ class Part:
     """A packed part of a file: its name, empty if it has none, and its unpacked bytes, read once and in order.
 
     `hidden_from_clamd`: clamd does not open this kind of packing, or not reliably. `format_name` is set for bytes that
-    nobody could recognise: the source of a macro, a script, the target of an action. `is_picture`: only a scan of every
-    part needs these bytes.
+    cannot be recognised alone: the source of a macro, a script, the target of an action. `is_picture`: only a scan of
+    every part needs these bytes.
     """
 
     name: str

@@ -126,7 +126,7 @@ def text_parts(source: RandomAccess) -> Iterator[Part]:
 
 
 def _without_mark(encoding: str, source: RandomAccess) -> str:
-    """Return the codec for what is behind the first bytes, whose mark told the order of those that follow."""
+    """Return the codec for what is behind the first bytes, whose mark gave the order of those that follow."""
     order = {b"\xff\xfe": "-le", b"\xfe\xff": "-be"}.get(source.read_at(0, 2), "")
     return encoding + order if encoding in {"utf-16", "utf-32"} else encoding
 
@@ -221,7 +221,7 @@ def decode_base64(encoded: Iterator[bytes]) -> Iterator[bytes]:
     """Yield what letters in pieces decode to; whatever is no letter is skipped."""
     carry = b""
     for piece in encoded:
-        # Some readers go on after padding, and what they see must be scanned: every run of letters between padding is
+        # Some readers continue after padding, and what they see must be scanned: each run of letters between padding is
         # decoded.
         *runs, last = (carry + piece.translate(None, NOT_BASE64)).split(b"=")
         end = len(last) // 4 * 4

@@ -55,7 +55,7 @@ _MAX_CONTAINERS: Final = 1_000  # multiparts and messages in one mail
 _MAX_DEPTH: Final = 100
 _MAX_DASHED_LINES: Final = 200_000  # that are compared with the boundaries of one mail
 _MAX_DASHED_FIELDS: Final = 1_000
-# Parts by their headers alone may overlap: so often may the mail be read, and so many bytes more.
+# Parts by their headers alone may overlap: the mail may be read this often, and this many bytes more.
 _MAX_READ_TIMES: Final = 4
 _READ_FLOOR_BYTES: Final = 1024**2
 _MAX_NAME: Final = 255
@@ -170,7 +170,7 @@ def _open_part(data: memoryview, at: int, boundaries: _Boundaries, containers: i
 
 
 def _headers(data: memoryview, at: int, boundaries: _Boundaries) -> tuple[bytes, int]:
-    """Return the header lines from `at`, at most so many that are read, and where the content behind them begins."""
+    """Return the header lines from `at`, up to a limit, and where the content after them begins."""
     start = at
     at += len(_BOM) if bytes(data[at : at + len(_BOM)]) == _BOM else 0
     for _ in range(_MAX_DASHED_FIELDS):

@@ -96,7 +96,7 @@ def _active_names(pdf: pikepdf.Pdf) -> Counter[str]:
 
 
 def _damaged_parts(data: bytes, found: Counter[str]) -> Iterator[Part]:
-    """Yield scripts and targets in objects that qpdf gives up. Raise `OverBudget` after them: they may go on."""
+    """Yield scripts and targets in objects that qpdf gives up. Raise `OverBudget` after them if there may be more."""
     written = read_written(data)
     hidden = written.exceeds(found)
     if "Launch" in hidden:

@@ -49,7 +49,7 @@ def unlisted_objects(data: bytes, listed: AbstractSet[tuple[int, int]]) -> bytes
 
 
 def _document(bodies: list[bytes], numbers: dict[int, int]) -> bytes:
-    """Return a document of these objects, numbered anew: qpdf takes large numbers in small files for damage."""
+    """Return a document of these objects, renumbered: qpdf takes large numbers in small files for damage."""
 
     def renumbered(reference: re.Match[bytes]) -> bytes:
         return b"%d 0 R" % numbers.get(int(reference[1]), 0)

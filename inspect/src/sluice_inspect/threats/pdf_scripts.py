@@ -13,7 +13,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
 )  # fmt: skip
 _SAMPLE_BYTES: Final = 1024
-_ZEROS_SHARE: Final = 4  # one of so many bytes is zero in UTF-16 of Latin text, and hardly one in any other script
+_ZEROS_SHARE: Final = 4  # one of this many bytes is zero in UTF-16 of Latin text, and hardly one in any other script
 
 _ESCAPE: Final = re.compile(
     r"\\(?:u\{0*([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-3]?[0-7]{1,2})"
@@ -42,7 +42,7 @@ def decode_script(data: bytes) -> str:
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     if max(even, odd) * _ZEROS_SHARE > len(sample):
         return data.decode("utf-16-le" if odd > even else "utf-16-be", "replace")
-    return data.decode("latin-1")  # as far as ASCII, which is all that is looked for
+    return data.decode("latin-1")  # as far as ASCII, which is all that is searched
 
 
 def readings_of(scripts: Iterable[str]) -> Iterator[str]:

@@ -33,7 +33,7 @@ class ThreatFound(Exception):
 class ScanFindings:
     """Facts beside the verdict so far; sizes are in bytes, all levels of nesting together."""
 
-    encrypted: bool = False  # a part is protected by a password, which nobody here can open
+    encrypted: bool = False  # a part is protected by a password, and cannot be opened
     unopened: set[str] = field(default_factory=set)  # packings that neither we nor clamd can open
     foreign: set[str] = field(default_factory=set)  # packings that only clamd can open
     flags: set[str] = field(default_factory=set)  # no threats, but worth knowing

@@ -5,8 +5,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-# A module's source begins somewhere in its stream, where the list of modules says, and with these words as Office writes
-# it: MS-OVBA 2.3.4.3 and 2.4.1.
+# A module's source begins somewhere in its stream, where the list of modules says, and with these words as Office
+# writes it: MS-OVBA 2.3.4.3 and 2.4.1.
 _SOURCE: Final = re.compile(rb"\x01..\x00Attribut", re.DOTALL | re.IGNORECASE)
 _CONTAINER: Final = b"\x01"
 _RECORD: Final = struct.Struct("<HL")

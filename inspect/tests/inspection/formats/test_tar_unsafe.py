@@ -123,7 +123,7 @@ def test_member_that_only_some_readers_see_is_unsafe() -> Iterable[Row]:
         yield unsafe(f"name before {type_flag!r}", long_name(b"d/"), member(b"label", type_flag=type_flag), member())
     for magic in (POSIX, b"USTAR\x0000", bytes(8)):
         going_on = zero(b"a", 0, b"S", p257=magic, p386=NO_HOLES, p482=b"\1")
-        yield unsafe(f"map that goes on under {magic!r}", going_on, bytes(BLOCK))
+        yield unsafe(f"map that continues under {magic!r}", going_on, bytes(BLOCK))
     yield unsafe("prefix in the length of star", member(p345=b"d/" + b"p" * 126 + b"/..x"))
     yield unsafe("target of a link before a file", extended(linkpath="b"), member(content=b"x"))
     yield unsafe("zero byte in an extended name", extended(path="a\0b"), member())
@@ -144,7 +144,7 @@ def test_member_that_only_some_readers_see_is_unsafe() -> Iterable[Row]:
     yield unsafe("size of a header that covers a member", extended(size="0"), zero(size=BLOCK), member(b"b"))
     yield unsafe("sparse size without a map", extended(GNU__sparse__size="5"), member(b"a", data(b"text") + EVIL))
     yield unsafe("real size without a map", extended(GNU__sparse__realsize="5"), member(b"a", data(b"text") + EVIL))
-    # libarchive goes on behind the bytes that the map counts, here none.
+    # libarchive continues after the bytes that the map counts, here none.
     yield unsafe(
         "map of a member that is no sparse file",
         zero(size=2 * BLOCK, p257=GNU, p345=b"p" * 50),
@@ -173,7 +173,7 @@ def test_what_all_readers_see_alike_passes() -> Iterable[Row]:
     )
     yield sound("folder with a size", zero(b"d", BLOCK, b"5", p257=POSIX), member(b"b"), member(b"c"), word="blank")
     yield sound("size of an extended header", extended(size="4"), zero(), data(b"text"), member(b"b"))
-    yield sound("map of holes that goes on", MAP_THAT_GOES_ON, bytes(BLOCK), word="blank")
+    yield sound("map of holes that continues", MAP_THAT_GOES_ON, bytes(BLOCK), word="blank")
     yield sound(
         "hard link of an old writer that states its file's size",
         member(content=b"x"),

@@ -44,7 +44,7 @@ def unicode_path(shown: bytes, name: bytes = b"a", *, version: int = 1) -> bytes
 
 
 def written(*members: Member, between: bytes = b"", comment: bytes = b"", entries: int | None = None) -> bytes:
-    """Return an archive of these members; `between` stands in front of the end record."""
+    """Return an archive of these members; `between` precedes the end record."""
     body, directory = b"", b""
     for each in members:
         packed = each.content if each.packed is None else each.packed

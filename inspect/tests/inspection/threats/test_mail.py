@@ -59,7 +59,7 @@ ODD_MAILS = {
         b"\n".join(base64.b64encode(ZIP[at : at + 10]).rstrip(b"=") for at in range(0, len(ZIP), 10))
     ),
     "line with two dashes in the body": mail(letters()[:20] + b"\n--\n" + letters()[20:]),
-    "boundary of nobody in the body": mail(letters()[:20] + b"\n--!!!!\n" + letters()[20:]),
+    "unstated boundary in the body": mail(letters()[:20] + b"\n--!!!!\n" + letters()[20:]),
     **{
         f"boundary {stated!r}": mail(letters()[:20] + b"\n--!!!!\n" + letters()[20:]).replace(
             b"=q\n", b"=%b\n" % stated

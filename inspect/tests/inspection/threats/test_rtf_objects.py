@@ -175,7 +175,7 @@ def test_search_for_objects_takes_linear_time(unit: bytes) -> None:
 
 
 def test_readings_include_those_of_a_slow_reference_reader() -> None:
-    """Compare with `rtf_readings`, which decides at each construct anew, on random documents."""
+    """Compare with `rtf_readings`, which decides again at each construct, on random documents."""
     for seed in range(amount("RTF_READINGS", short=150, full=20_000)):
         assert rtf_readings.missing(random.Random(seed)) is None
 

@@ -109,7 +109,7 @@ def make_app(
     app = Starlette(routes=[*_STREAMED, *first_routes, Mount("", app=endpoints)], lifespan=lifespan)
     app.router.default = endpoints  # for `OPTIONS *`, which is below no path
     app.state = endpoints.state
-    # Without Starlette's own layers for errors: `Guards` is around every endpoint, and answers each error.
+    # Without Starlette's own layers for errors: `Guards` wraps every endpoint, and turns each error into a response.
     app.middleware_stack = app.router
     return app
 
@@ -177,7 +177,7 @@ def end_waits(app: Starlette) -> None:
 
 
 def _cached(healths: Healths) -> Healths:
-    """Return the same, at most a second old: strangers may ask for the health, and each answer asks every engine."""
+    """Return the same, at most a second old: strangers may ask for the health, and each response asks every engine."""
     cache: ReadThroughCache[None, Sequence[EngineHealth]] = ReadThroughCache(lambda _key: healths())
 
     async def read() -> Sequence[EngineHealth]:

@@ -129,7 +129,7 @@ class Authenticator:
         try:
             require_address(cached.value.limits, address)
         except KeyLimited:
-            # Nobody is refused by a cached row.
+            # A refusal is never based on a cached row.
             fresh = cached if since is None else await self._verify(sent, since=None)
             try:
                 require_address(fresh.value.limits, address)

@@ -1,7 +1,7 @@
-"""The headers of CORS (the Fetch standard): which page may read which answer.
+"""The headers of CORS (the Fetch standard): which page may read which response.
 
-They are added to every answer, however early it is made, and only for origins that somebody lists: never `*`, and never
-with cookies, which nothing here reads.
+They are added to every response, however early it is made, and only for listed origins: never `*`, and never with
+cookies, which nothing here reads.
 """
 
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ def is_shared(path: str) -> bool:
 
 
 def readable(origin: str) -> list[tuple[bytes, bytes]]:
-    """Return the headers with which a page of `origin` may read an answer."""
+    """Return the headers with which a page of `origin` may read a response."""
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", _READ.encode()),
@@ -53,10 +53,10 @@ def readable(origin: str) -> list[tuple[bytes, bytes]]:
     ]
 
 
-async def answer_preflight(scope: Scope, cors: Cors) -> Response | None:
-    """Return the answer to a preflight for an origin that anybody lists; None if it is none, or nobody does.
+async def preflight_response(scope: Scope, cors: Cors) -> Response | None:
+    """Return the response to a preflight request; None if it is not one, or if no tenant or token lists its origin.
 
-    A preflight names no credential, so the answer to the request itself may still be without the headers.
+    A preflight names no credential, so the response to the request itself may still be without the headers.
     """
     if scope["method"] != "OPTIONS":
         return None

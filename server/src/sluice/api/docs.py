@@ -15,7 +15,7 @@ from typing import Final
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 
-from sluice.api.shared_answer import SharedAnswer
+from sluice.api.shared_answer import SharedResponse
 from sluice.errors import FileRejected, LimitExceeded, NotFound, SluiceError, catalogue
 from sluice.messages import DEFAULT_LOCALE, render
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
@@ -84,13 +84,13 @@ async def asset(name: str) -> Response:
     """Return one of the files of the UI."""
     if name not in _ASSETS:
         raise NotFound
-    return SharedAnswer(_content(name), media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=86400"})
+    return SharedResponse(_content(name), media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=86400"})
 
 
 @router.get("/openapi.json")
 async def openapi(request: Request) -> Response:
     """Return the OpenAPI document."""
-    return SharedAnswer(_document(request.app), media_type="application/json")
+    return SharedResponse(_document(request.app), media_type="application/json")
 
 
 @cache
@@ -106,7 +106,7 @@ def _document(app: FastAPI) -> bytes:
 @cache
 def _reasons_page() -> str:
     sections = (_section(reason.value, _about_reason(reason)) for reason in Reason)
-    return _page("Reason codes", "Why an upload is rejected: exactly one of these codes is in the answer.", sections)
+    return _page("Reason codes", "Why an upload is rejected: exactly one of these codes is in the response.", sections)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Errors in the OpenAPI document: each endpoint lists those that it can answer, with envelope and example."""
+"""Errors in the OpenAPI document: each endpoint lists those that it can return, with envelope and example."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -10,7 +10,7 @@ from sluice import errors
 from sluice.errors import SluiceError
 from sluice.uploads.reasons import WORDS, Reason
 
-# What every endpoint can answer
+# What every endpoint can return
 OPEN: Final[tuple[type[SluiceError], ...]] = (
     errors.Malformed,
     errors.HeadStalled,
@@ -18,7 +18,7 @@ OPEN: Final[tuple[type[SluiceError], ...]] = (
     errors.TooManyConnections,
     SluiceError,
 )
-# What every endpoint that requires a credential can answer
+# What every endpoint that requires a credential can return
 READING: Final = (
     *OPEN,
     errors.Unauthenticated,
@@ -26,9 +26,9 @@ READING: Final = (
     errors.TooManyRequests,
     errors.ServiceUnavailable,
 )
-# What every endpoint that requires a scope can answer
+# What every endpoint that requires a scope can return
 SCOPED: Final = (*READING, errors.ScopeMissing)
-# What every endpoint with a JSON body can answer besides
+# What every endpoint with a JSON body can return in addition
 BODY: Final = (errors.BodyStalled, errors.BodyTooLarge, errors.UnsupportedBody, errors.Invalid)
 
 _WHOLE: Final = {"type": "integer", "minimum": 0}
@@ -36,7 +36,7 @@ _WHOLE: Final = {"type": "integer", "minimum": 0}
 _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "Content-Disposition": ("The name under which to keep it.", {"type": "string"}),
     "Idempotent-Replayed": (
-        "`true`: an earlier request got this answer first. Absent otherwise.",
+        "`true`: an earlier request got this response first. Absent otherwise.",
         {"type": "string", "const": "true"},
     ),
     "RateLimit-Limit": ("How many fit into the limit's window, where a limit is known.", _WHOLE),
@@ -46,7 +46,7 @@ _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "Sluice-Error-Code": ("The stable code of the error.", {"type": "string"}),
     "Sluice-Report-Id": ("Id of the report on the upload, where it was judged.", {"type": "string"}),
     "Warning": (
-        "A hint for whoever wrote the client: ignored parameters, or a search that did not compare all files.",
+        "A hint for the developer of the client: ignored parameters, or a search that did not compare all files.",
         {"type": "string"},
     ),
     "WWW-Authenticate": ("How to authenticate.", {"type": "string"}),
@@ -72,7 +72,7 @@ _EXAMPLES: Final[Mapping[type[SluiceError], SluiceError]] = {
 
 
 def responses(*possible: type[SluiceError]) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of the errors that an endpoint can answer, by status."""
+    """Return the documentation of the errors that an endpoint can return, by status."""
     in_order = sorted(set(possible), key=lambda error: (error.status, error.code))
     return {status: _documented(tuple(group)) for status, group in groupby(in_order, key=lambda error: error.status)}
 

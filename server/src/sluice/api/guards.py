@@ -9,7 +9,7 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sluice.api.cors import REFUSED, answer_preflight, is_shared, origin_of, readable
+from sluice.api.cors import REFUSED, is_shared, origin_of, preflight_response, readable
 from sluice.api.error_responses import render
 from sluice.cors.service import Cors
 from sluice.db.database import DatabaseUnavailable
@@ -31,7 +31,7 @@ _DOWNLOADS: Final = "/api/v1/downloads/"
 _PAGES: Final = "/u/"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 _UNKNOWN: Final = "unknown"
-_CLIENT_CLOSED: Final = 499  # nginx's number for a client that did not wait for its answer; HTTP has no status for it
+_CLIENT_CLOSED: Final = 499  # nginx's number for a client that did not wait for its response; HTTP has no status for it
 
 
 class Guards:
@@ -64,7 +64,7 @@ class Guards:
             if download_host is not None:
                 _require_host(scope, download_host)
             cors = _cors(scope)
-            preflight = None if cors is None else await answer_preflight(scope, cors)
+            preflight = None if cors is None else await preflight_response(scope, cors)
             await (preflight or self._app)(scope, receive, send_guarded)
         except SluiceError as error:
             await render(error, Request(scope))(scope, receive, send_guarded)
@@ -93,7 +93,7 @@ def _cors(scope: Scope) -> Cors | None:
 
 
 async def _shared(scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers, with those of CORS if the page that asks may read the answer."""
+    """Return the headers, with those of CORS if the page that asks may read the response."""
     pairs, origin, cors = list(headers), origin_of(scope["headers"]), _cors(scope)
     if origin is None or cors is None or not is_shared(scope["path"]):
         return pairs

@@ -87,7 +87,7 @@ async def _refuse_unknown(request: Request) -> None:
 
 
 def add_warning(response: Response, words: str) -> None:
-    """Add a header with a hint for whoever wrote the client (RFC 7234 section 5.5, code 299)."""
+    """Add a `Warning` header with a hint for the developer of the client (RFC 7234 section 5.5, code 299)."""
     response.headers.append("Warning", f'299 sluice "{words}"')
 
 
@@ -106,7 +106,7 @@ async def _page(
 async def _own_tenant(
     tenant_id: Annotated[str, Path(description="The caller's own tenant.")], principal: Caller
 ) -> str:
-    # The path of another tenant is answered as an unknown one is.
+    # The path of another tenant has the same response as an unknown one.
     if tenant_id != principal.tenant_id:
         raise NotFound
     return tenant_id

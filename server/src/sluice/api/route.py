@@ -108,7 +108,7 @@ class GuardedRoute(APIRoute):
                 await _log_refusal(request, audited, refused.code)
                 raise
             if audited is not None:
-                failpoint("answer.made")
+                failpoint("response.made")
             return response
 
         return handle
@@ -150,12 +150,12 @@ async def authorize(
         except TooManyRequests:
             if since is None:
                 raise
-            return await authorize(request, scope)  # nobody is refused by a cached row
+            return await authorize(request, scope)  # a refusal is never based on a cached row
     return authenticated
 
 
 def keep_place(request: Request, tenant_id: str, *, is_guest: bool = False) -> None:
-    """Keep the connection open while this request of the tenant, or of a guest, is answered; raise `TooManyRequests`.
+    """Keep the connection open until this request of a tenant or a guest has its response; raise `TooManyRequests`.
 
     Until then it is the first to be closed for a new one.
     """

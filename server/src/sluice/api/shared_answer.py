@@ -1,4 +1,4 @@
-"""An answer whose content is kept once for all requests."""
+"""A response whose content is kept once for all requests."""
 
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -6,8 +6,8 @@ from starlette.types import Receive, Scope, Send
 from sluice.api.http1.connection_table import PIECE_BYTES
 
 
-class SharedAnswer(Response):
-    """An answer whose content is kept once for all requests: strangers may ask for it, and need not read it."""
+class SharedResponse(Response):
+    """A response whose content is kept once for all requests: strangers may ask for it, and need not read it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  (as in Starlette)
         """Send the content in pieces, without a copy."""

@@ -59,7 +59,7 @@ Presented = tuple[ApiKey, bytes, str]  # a key, its stored hash, and its tenant'
 async def find_presented(database: Database, key_prefix: str) -> Presented | None:
     """Return the key with this prefix, its stored hash, and its tenant's status; None when there is none."""
     row = await database.fetch(_PRESENTED, {"key_prefix": key_prefix})
-    key = _value(row or _NO_ROW)  # made of a key that nobody has, too: its refusal takes as long
+    key = _value(row or _NO_ROW)  # also for an unknown key, so that its refusal takes as long
     return None if row is None else (key, row["secret_hash"], row["tenant_status"])
 
 

@@ -58,7 +58,7 @@ class IssuedKey:
 class PresentedKey:
     """A well-formed key as a caller presents it, not yet verified.
 
-    The row is found by `key_prefix`, which holds the mode: whoever owns a live key can compute the check of the same
+    The row is found by `key_prefix`, which holds the mode: the owner of a live key can compute the check of the same
     key as a test key, so a lookup by `public_id` alone would have to compare the modes too.
     """
 

@@ -90,10 +90,10 @@ class ApiKeys:
         return Issued(key, issued.text)
 
     async def authenticate(self, text: str, *, since: float | None = None) -> Cached[Principal]:
-        """Return whom a presented key stands for; raise `Unauthenticated` for every cause alike.
+        """Return the principal of a presented key; raise `Unauthenticated` for every cause alike.
 
         The key's row may be a cached one that was read at `since` (monotonic clock) or later; by default it is read
-        now. Nobody is refused by a cached row.
+        now. A refusal is never based on a cached row.
         """
         presented = parse_key(text)
         if presented is None:

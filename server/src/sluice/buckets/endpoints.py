@@ -16,8 +16,8 @@ Resolve = Callable[[str], Awaitable[Collection[str]]]
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# What clouds answer on inside a machine: metadata, credentials, the wire server. A network on the operator's list opens
-# such an address only if it is that one address.
+# Addresses of services inside a cloud machine: metadata, credentials, the wire server. A network on the operator's
+# list opens such an address only if it is that one address.
 _CLOUD: Final = tuple(
     map(
         ipaddress.ip_network,

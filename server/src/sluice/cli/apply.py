@@ -1,7 +1,7 @@
 """`sluice apply`: bring the contexts, webhooks and CORS of a tenant to what a file says, over HTTP.
 
 All of the file is checked before anything is sent. Each resource is one request, so it is changed as a whole or not at
-all; after one that is refused the others go on.
+all; if one is refused, the others are still applied.
 """
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the API's models)
@@ -317,10 +317,10 @@ def _show(change: PlannedChange) -> None:
 def _send(service: Service, change: PlannedChange) -> tuple[str, str | None]:
     """Send a change; return what became of the resource, and its secret if it has one that is shown now."""
     try:
-        answer = service.data(change.method, change.path, body=change.body)
+        response = service.data(change.method, change.path, body=change.body)
     except CommandRefused as fault:
         if fault.code in {Exit.CREDENTIALS, Exit.UNAVAILABLE}:
             raise
         output.complain(f"{change.what}: {fault}")
         return "refused", None
-    return change.kind, answer["secret"] if change.kind == "created" and change.path == _WEBHOOKS else None
+    return change.kind, response["secret"] if change.kind == "created" and change.path == _WEBHOOKS else None

@@ -51,7 +51,7 @@ def list_buckets(*, tenant: TenantOption = None, service: Service, json: Json = 
 @group.command()
 @on_service
 def show(bucket: Bucket, *, tenant: TenantOption = None, service: Service, json: Json = False) -> None:
-    """Show one bucket. Its secret is shown to nobody."""
+    """Show one bucket, without its secret."""
     output.fields(service.data("GET", _path(service, tenant, bucket)), json=json)
 
 
@@ -156,8 +156,7 @@ def _secret(*, from_stdin: bool) -> str:
         secret = getpass("Secret access key (not shown): ", stream=sys.stderr).strip()
     else:
         raise CommandRefused(
-            "Nobody can be asked for the secret access key here: put it into SLUICE_BUCKET_SECRET, or give "
-            "--secret-stdin.",
+            "Cannot prompt for the secret access key: put it into SLUICE_BUCKET_SECRET, or give --secret-stdin.",
             Exit.USAGE,
         )
     return secret

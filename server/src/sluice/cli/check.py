@@ -268,7 +268,7 @@ def _sealed_file(path: Path) -> "Iterator[Sealed]":
     from sluice.kit.sealed import Sealed
 
     try:
-        # O_NONBLOCK: to open a pipe that nobody writes to would block forever.
+        # O_NONBLOCK: opening a pipe without a writer would block forever.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as fault:
         raise _Unreadable(fault.strerror or str(fault)) from fault

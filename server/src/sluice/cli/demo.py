@@ -143,8 +143,8 @@ async def _write_past(database: "Database", tenant_id: str) -> tuple[int, str]:
 
 
 def _send(service: Service, context: str, name: str, content: bytes) -> bool:
-    answer = FormFile(name, io.BytesIO(content)).send(service.http, "/api/v1/files/upload", {"context": context})
-    return answer.status == HTTPStatus.CREATED
+    response = FormFile(name, io.BytesIO(content)).send(service.http, "/api/v1/files/upload", {"context": context})
+    return response.status == HTTPStatus.CREATED
 
 
 def _uploads() -> Iterator[tuple[str, str, bytes]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluice.cli import output
 from sluice.cli.form import FormFile, opened_file
-from sluice.cli.http import HttpAnswer
+from sluice.cli.http import Response
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.profiles import Target
 from sluice.cli.service import Service, envelope_of, message_of, opened
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _RULES_BYTES: Final = 1_048_576
 _FAILED: Final = frozenset({"fail", "would_fail", "error"})
-_TRIES: Final = 3  # a service takes so many dry runs a minute; what is beyond waits
+_TRIES: Final = 3  # a service limits the dry runs per minute; the others wait
 _LONGEST_WAIT_SECONDS: Final = 90.0
 
 
@@ -122,13 +122,13 @@ def ask_service(service: Service, path: Path, context: str, stdin_name: str = "s
         return Reported(str(path), None, f"cannot be read: {fault.strerror or fault}")
     envelope = envelope_of(response)
     if envelope is None:
-        return Reported(str(path), None, f"answered with status {response.status} and no envelope")
+        return Reported(str(path), None, f"responded with status {response.status} and no envelope")
     if response.status != HTTPStatus.OK:
         return Reported(str(path), envelope.get("report"), message_of(envelope, response.headers.get("Retry-After")))
     return Reported(str(path), envelope["data"]["report"])
 
 
-def _retry_after(response: HttpAnswer) -> float:
+def _retry_after(response: Response) -> float:
     """Return the seconds after which to try again; 0 if the response names none (a proxy's may name a date)."""
     try:
         return float(response.headers.get("Retry-After", "0"))

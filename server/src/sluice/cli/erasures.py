@@ -67,13 +67,13 @@ def show(
     found: Mapping[str, Any] = service.data("GET", path)
     page = pages = 1
     while receipt is not None and page <= pages:
-        answer = service.data("GET", f"{path}/receipt", query={"page": page})
+        response = service.data("GET", f"{path}/receipt", query={"page": page})
         target = receipt if page == 1 else receipt.with_name(f"{receipt.name}.{page}")
         try:
-            target.write_text(f"{answer['receipt']}\n")
+            target.write_text(f"{response['receipt']}\n")
         except OSError as fault:
             raise CommandRefused(f"The file {target} cannot be written: {fault.strerror}.") from fault
-        page, pages = page + 1, answer["pages"]
+        page, pages = page + 1, response["pages"]
     if json:
         output.as_json(found)
         return

@@ -27,7 +27,7 @@ After = Annotated[
     str | None,
     typer.Option("--after", metavar="ID", help="Begin behind this event; `oldest`: with the oldest. Default: now."),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="End after so many events. Default: never.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Stop after this many events. Default: never.")]
 
 
 @group.command("list")
@@ -106,14 +106,14 @@ def forward(
         body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
         headers = signed_headers([key], event["id"], int(time.time()), body)
         try:
-            answer = receiver.request(
+            response = receiver.request(
                 "POST",
                 target,
                 content=(body,),
                 length=len(body),
                 headers={**headers, "Content-Type": "application/json"},
             )
-            result = str(answer.status)
+            result = str(response.status)
         except (ConnectionRefused, ConnectionBroken, UnusableAddress) as fault:
             result = str(fault)
         output.line(f"{event['id']}  {event['type']:<24}{result}")

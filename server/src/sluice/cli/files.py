@@ -211,7 +211,7 @@ def delete(file: File, *, yes: Yes = False, service: Service, json: Json = False
 FileIds = Annotated[
     list[str] | None, typer.Option("--id", metavar="FILE", help="This file; give it again for more, up to 1,000.")
 ]
-MaxFiles = Annotated[int | None, typer.Option("--max-files", min=1, help="With a filter: at most so many.")]
+MaxFiles = Annotated[int | None, typer.Option("--max-files", min=1, help="With a filter: at most this many.")]
 
 
 @group.command("bulk-delete")
@@ -235,9 +235,9 @@ def bulk_delete(
         if file_id:
             chosen = str(len(set(file_id)))
         else:
-            answer = service.http.request("GET", _PATH, query=wanted.query | {"page_size": 1})
-            total = service.success(answer)["pagination"]["total"]
-            chosen = f"At least {total}" if "Warning" in answer.headers else str(total)
+            response = service.http.request("GET", _PATH, query=wanted.query | {"page_size": 1})
+            total = service.success(response)["pagination"]["total"]
+            chosen = f"At least {total}" if "Warning" in response.headers else str(total)
         raise CommandRefused(f"{chosen} files are chosen, and none was deleted: add --yes to delete them.")
     _begin(service, "bulk-delete", body, json=json)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from sluice.cli.http import HttpAnswer, HttpClient
+from sluice.cli.http import HttpClient, Response
 
 STDIN: Final = "-"
 _CHUNK: Final = 262_144
@@ -26,8 +26,8 @@ class FormFile:
 
     def send(
         self, http: HttpClient, path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
-    ) -> HttpAnswer:
-        """Send the rest of the file with the fields in front of it, and return the answer."""
+    ) -> Response:
+        """Send the rest of the file with the fields in front of it, and return the response."""
         boundary = os.urandom(16).hex()
         parts = [
             f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
@@ -109,7 +109,7 @@ def opened_file(path: Path) -> Iterator[tuple[IO[bytes], int]]:
             copy.seek(0)
             yield copy, os.fstat(copy.fileno()).st_size
         return
-    # O_NONBLOCK: to open a pipe that nobody writes to would block forever.
+    # O_NONBLOCK: opening a pipe without a writer would block forever.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):

@@ -19,7 +19,7 @@ def health(
 ) -> int:
     """Ask the running server whether it is ready, and print `up`, `degraded` or `down`.
 
-    Exits with 1 when it is down, with 6 when nothing answers. It asks at SLUICE_HOST and SLUICE_PORT on this machine;
+    Exits with 1 when it is down, with 6 when nothing responds. It asks at SLUICE_HOST and SLUICE_PORT on this machine;
     **sluice doctor** tries every engine by itself.
     """
     import http.client
@@ -29,14 +29,14 @@ def health(
     port = settings.worker_port if worker else settings.port
     if port is None:
         raise CommandRefused("The worker serves no health: set SLUICE_WORKER_PORT.", Exit.USAGE)
-    # Nobody can connect to a wildcard address.
+    # Clients cannot connect to a wildcard address.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  (named, not bound)
     connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
     try:
         connection.request("GET", "/health/ready")
         status = json.loads(connection.getresponse().read())["status"]
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as fault:
-        raise CommandRefused(f"No service answers at {host}:{port}.", Exit.UNAVAILABLE) from fault
+        raise CommandRefused(f"No service responds at {host}:{port}.", Exit.UNAVAILABLE) from fault
     finally:
         connection.close()
     output.line(str(status))

@@ -30,11 +30,11 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class ConnectionRefused(Exception):
-    """Nothing answers at the address: it is not known, nothing listens, or nothing accepts in time."""
+    """Nothing responds at the address: it is not known, nothing listens, or nothing accepts in time."""
 
 
 class ConnectionBroken(Exception):
-    """The connection broke before the whole answer was read."""
+    """The connection broke before the whole response was read."""
 
 
 class UnusableAddress(Exception):
@@ -42,8 +42,8 @@ class UnusableAddress(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """The answer to a request, with its body."""
+class Response:
+    """The response to a request, with its body."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -55,8 +55,8 @@ class HttpAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAnswer:
-    """An answer whose body is read in pieces."""
+class OpenResponse:
+    """A response whose body is read in pieces."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -70,9 +70,9 @@ class OpenAnswer:
             if self._body.length:
                 raise http.client.IncompleteRead(b"", self._body.length)
 
-    def read(self) -> HttpAnswer:
-        """Return the answer with all of its body."""
-        return HttpAnswer(self.status, self.headers, b"".join(self.pieces()))
+    def read(self) -> Response:
+        """Return the response with all of its body."""
+        return Response(self.status, self.headers, b"".join(self.pieces()))
 
 
 class HttpClient:
@@ -103,8 +103,8 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         content: Iterable[bytes] = (),
         length: int | None = None,
-    ) -> HttpAnswer:
-        """Send a request and return its answer.
+    ) -> Response:
+        """Send a request and return its response.
 
         `body` is sent as JSON, `content` of `length` bytes as it is. Raise `ConnectionRefused`, `ConnectionBroken` or
         `UnusableAddress`; what `content` raises passes.
@@ -123,8 +123,8 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         content: Iterable[bytes] = (),
         length: int | None = None,
-    ) -> Iterator[OpenAnswer]:
-        """Send a request and yield its answer, whose body has not been read yet."""
+    ) -> Iterator[OpenResponse]:
+        """Send a request and yield its response, whose body has not been read yet."""
         sent = {**self._headers, **(headers or {})}
         if body is not None:
             content = (json.dumps(body).encode(),)
@@ -138,9 +138,9 @@ class HttpClient:
                 connection.putrequest(method, self._request_target(path, query), skip_accept_encoding=True)
                 for name, value in sent.items():
                     connection.putheader(name, value)
-            answer = self._exchange(connection, content)
-            yield OpenAnswer(answer.status, answer.headers, answer)
-            if answer.will_close or not answer.isclosed():  # closed: all of its body was read
+            response = self._exchange(connection, content)
+            yield OpenResponse(response.status, response.headers, response)
+            if response.will_close or not response.isclosed():  # closed: all of its body was read
                 connection.close()
         except BaseException:
             connection.close()
@@ -156,7 +156,7 @@ class HttpClient:
             except TimeoutError as fault:
                 raise ConnectionBroken("the service takes no more bytes") from fault
             except OSError:
-                # The service refuses a body by an answer before its end, and reads no further.
+                # The service refuses a body by a response before its end, and reads no further.
                 break
         with _translated():
             self._time_limit(connection, _READ_SECONDS)

@@ -221,7 +221,7 @@ def rotate(
     *,
     tenant: Operated = None,
     overlap_seconds: Annotated[
-        int, typer.Option(min=0, max=604_800, help="For so long its present text is good too.")
+        int, typer.Option(min=0, max=604_800, help="Seconds for which the present text remains valid.")
     ] = 86_400,
     expires_in_days: Annotated[
         int | None, typer.Option(min=1, max=365, help="Days until it expires. Default: as before.")

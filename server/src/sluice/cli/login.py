@@ -39,7 +39,7 @@ def login(
     address = url or os.environ.get("SLUICE_URL")
     if address is None:
         if not is_terminal or with_key:
-            raise CommandRefused("Nobody can be asked for the address here: give it with --url.", Exit.USAGE)
+            raise CommandRefused("Cannot prompt for the address: give it with --url.", Exit.USAGE)
         sys.stderr.write(f"Address of the service [{DEFAULT_URL}]: ")
         sys.stderr.flush()
         address = sys.stdin.readline().strip() or DEFAULT_URL
@@ -48,9 +48,7 @@ def login(
     elif is_terminal:
         key = getpass("API key (not shown): ", stream=sys.stderr).strip()
     else:
-        raise CommandRefused(
-            "Nobody can be asked for the API key here: give it to standard input with --with-key.", Exit.USAGE
-        )
+        raise CommandRefused("Cannot prompt for the API key: pass it on standard input with --with-key.", Exit.USAGE)
     if not key:
         raise CommandRefused("No API key was given.", Exit.USAGE)
     read_profiles()  # a broken file is reported before anything is sent

@@ -68,8 +68,8 @@ class Tools:
         if not file.is_file():
             raise CommandRefused(f"{path} is no file.")
         with file.open("rb") as content, opened(self._target) as service:
-            answer = FormFile(file.name, content).send(service.http, "/api/v1/files/validate", {"context": context})
-            return _dict(service.success(answer)["data"]["report"])
+            response = FormFile(file.name, content).send(service.http, "/api/v1/files/validate", {"context": context})
+            return _dict(service.success(response)["data"]["report"])
 
     def list_reports(
         self,
@@ -90,8 +90,8 @@ class Tools:
             raise CommandRefused(f"The limit must be 1 to {_MOST_REPORTS}.")
         asked = {"context": context, "outcome": outcome, "reason": reason, "filename": filename, "since": since}
         with opened(self._target) as service:
-            answer = service.envelope("GET", "/api/v1/reports", query={**asked, "page_size": limit})
-        return {"total": answer["pagination"]["total"], "reports": [_short(report) for report in answer["data"]]}
+            response = service.envelope("GET", "/api/v1/reports", query={**asked, "page_size": limit})
+        return {"total": response["pagination"]["total"], "reports": [_short(report) for report in response["data"]]}
 
     def explain_rejection(self, report_id: str) -> dict[str, Any]:
         """Explain why an upload was rejected or put into quarantine.

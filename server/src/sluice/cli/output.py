@@ -56,13 +56,13 @@ class Exit(IntEnum):
 
 EXIT_CODES: Final[Mapping[Exit, str]] = {
     Exit.DONE: "done",
-    Exit.ERROR: "it failed, or what was looked for differs: conflicts (409), a check that does not match, a file that "
-    "cannot be read, what is not confirmed with --yes",
+    Exit.ERROR: "it failed, or the result is not the expected one: conflicts (409), a check that does not match, a "
+    "file that cannot be read, what is not confirmed with --yes",
     Exit.USAGE: "the command line, a setting, a file of settings or a value is wrong (422); nothing was changed",
     Exit.REJECTED: "a file was rejected, or is larger than the service takes (413); others were sent",
     Exit.CREDENTIALS: "the credential is missing, not accepted (401), or lacks a scope (403)",
     Exit.NOT_FOUND: "what was named does not exist (404)",
-    Exit.UNAVAILABLE: "try again: no service answers, the connection broke, too many requests (429), or an engine is "
+    Exit.UNAVAILABLE: "try again: no service responds, the connection broke, too many requests (429), or an engine is "
     "unavailable (502, 503, 504, 507)",
     Exit.INTERRUPTED: "ended by Ctrl-C",
 }
@@ -82,14 +82,14 @@ _EXIT_OF_STATUS: Final[Mapping[int, Exit]] = {
 
 
 def exit_of(status: int, error_code: str | None = None) -> Exit:
-    """Return the exit code for an answer that is no success, by its status and its error code."""
+    """Return the exit code for a response that is no success, by its status and its error code."""
     return Exit.REJECTED if error_code == "file_rejected" else _EXIT_OF_STATUS.get(status, Exit.ERROR)
 
 
 class CommandRefused(Exception):
     """A command cannot do what was asked. `str()` is one sentence that says what to do.
 
-    `error_code` is that of the service's answer, for scripts.
+    `error_code` is that of the service's response, for scripts.
     """
 
     def __init__(self, sentence: str, code: Exit = Exit.ERROR, *, error_code: str | None = None) -> None:

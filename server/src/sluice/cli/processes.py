@@ -24,7 +24,7 @@ class ServerProcess:
 
     `folder` holds what the processes share at run time, None if there is only one. `is_first` is true for the process
     that begins the start of the server: it makes the first key and prints the address. `ready_fd` is closed when the
-    process answers requests.
+    process serves requests.
     """
 
     number: int = 0
@@ -39,7 +39,7 @@ class ServerProcess:
         return None if self.folder is None else zygote_path(self.folder)
 
     def announce(self) -> None:
-        """Report to the supervisor that this process answers requests."""
+        """Report to the supervisor that this process serves requests."""
         if self.ready_fd is not None:
             os.write(self.ready_fd, b"1")
             os.close(self.ready_fd)
@@ -65,7 +65,7 @@ def process_count(settings: "Settings") -> int:
             return 1
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
         # A process uses one core, and its children, the database and clamd the others: on two cores, two processes
-        # answer no more uploads per second than one, for more memory.
+        # complete no more uploads per second than one, for more memory.
         return min(max(1, cores // 2), _MOST_BY_DEFAULT, *(value // least for value, least in divided.values()))
     for name, (value, least) in divided.items():
         if value < settings.processes * least:

@@ -14,7 +14,7 @@ from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.service import SaveTo, Service, on_service, on_service_unless, segment
 
 group = group_of(
-    "List the stored files that nobody can download, and decide on them: download, release, refuse, rescan. The API "
+    "List the stored files that cannot be downloaded, and decide on them: download, release, refuse, rescan. The API "
     "key needs the scope `review`; with --local the operator works on the database of this machine, without a key."
 )
 

@@ -100,12 +100,12 @@ def _read(path: Path) -> str:
 
 
 def _receipt_in(text: str) -> str:
-    """Return the receipt in a text: the receipt itself, or the answer of the API that has it."""
+    """Return the receipt in a text: the receipt itself, or the response of the API that has it."""
     if not text.lstrip().startswith("{"):
         return text.strip()
     try:
-        answer = json.loads(text)
-        return str(answer.get("data", answer)["receipt"])
+        response = json.loads(text)
+        return str(response.get("data", response)["receipt"])
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise CommandRefused("The file holds no receipt.", Exit.USAGE) from fault
 
@@ -120,13 +120,13 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
 
 def _keys_of(target: Target) -> dict[str, Any]:
     with opened(target, needs_key=False) as service:
-        answer = service.http.request("GET", "/.well-known/sluice-receipts.json")
+        response = service.http.request("GET", "/.well-known/sluice-receipts.json")
     try:
-        found = answer.json()
+        found = response.json()
     except ValueError:
         found = None
-    if answer.status != HTTPStatus.OK or not isinstance(found, dict):
-        raise CommandRefused(f"What answers at {target.url} has no public keys of receipts.", exit_of(answer.status))
+    if response.status != HTTPStatus.OK or not isinstance(found, dict):
+        raise CommandRefused(f"What responds at {target.url} has no public keys of receipts.", exit_of(response.status))
     return found
 
 

@@ -129,7 +129,7 @@ async def _serve(
         if server.should_exit:
             return
         first = await _first_key(settings) if process.is_first and not settings.production else None
-        # Who reads the address may connect at once, so listen before it is printed. Requests are answered only after.
+        # Who reads the address may connect at once, so listen before it is printed. Requests are served only after.
         listener.listen(server.config.backlog)
         if process.is_first:
             _print_start(settings, first, process.count)
@@ -145,7 +145,7 @@ async def _serve(
 
 
 def _print_start(settings: "Settings", first: FirstKey | None, processes: int) -> None:
-    # Nobody can connect to a wildcard address.
+    # Clients cannot connect to a wildcard address.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  (named, not bound)
     url = f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
     welcome: Sequence[str] = ()

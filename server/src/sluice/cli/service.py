@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import typer
 
 from sluice.cli import output
-from sluice.cli.http import ConnectionBroken, ConnectionRefused, HttpAnswer, HttpClient, OpenAnswer, UnusableAddress
+from sluice.cli.http import ConnectionBroken, ConnectionRefused, HttpClient, OpenResponse, Response, UnusableAddress
 from sluice.cli.output import CommandRefused, Exit, exit_of
 from sluice.cli.profiles import Target, profile_name, target_of
 
@@ -68,9 +68,9 @@ class Service:
         left, page, pages = limit, 1, 1
         warnings: list[str] = []
         while page <= pages and left != 0:
-            answer = self.http.request("GET", path, query={**query, "page": page, "page_size": _PAGE})
-            envelope = self.success(answer)
-            warnings = answer.headers.get_all("Warning") or []
+            response = self.http.request("GET", path, query={**query, "page": page, "page_size": _PAGE})
+            envelope = self.success(response)
+            warnings = response.headers.get_all("Warning") or []
             items = envelope["data"] if left is None else envelope["data"][:left]
             yield from items
             left = None if left is None else left - len(items)
@@ -78,47 +78,48 @@ class Service:
         for warning in warnings:
             output.complain(warning.partition('"')[2].rstrip('"') + ".")
 
-    def success(self, answer: HttpAnswer) -> dict[str, Any]:
-        """Return the envelope of a success; raise `CommandRefused` for any other answer."""
-        envelope = envelope_of(answer)
+    def success(self, response: Response) -> dict[str, Any]:
+        """Return the envelope of a success; raise `CommandRefused` for any other response."""
+        envelope = envelope_of(response)
         if envelope is None:
             raise CommandRefused(
-                f"What answers at {self.url} is no Sluice service (status {answer.status}).", exit_of(answer.status)
+                f"What responds at {self.url} is no Sluice service (status {response.status}).",
+                exit_of(response.status),
             )
-        if answer.status in _SUCCESSES:
+        if response.status in _SUCCESSES:
             return envelope
-        error_code = answer.headers.get("Sluice-Error-Code")
-        sentence = f"{message_of(envelope, answer.headers.get('Retry-After'))}."
-        if answer.status == _UNAUTHENTICATED:
+        error_code = response.headers.get("Sluice-Error-Code")
+        sentence = f"{message_of(envelope, response.headers.get('Retry-After'))}."
+        if response.status == _UNAUTHENTICATED:
             sentence = "The service does not accept this API key."
-        raise CommandRefused(sentence, exit_of(answer.status, error_code), error_code=error_code)
+        raise CommandRefused(sentence, exit_of(response.status, error_code), error_code=error_code)
 
     def require_context(self, context: str) -> None:
         """Request the context before any file is sent: a wrong key or name is reported once, not for every file."""
-        answer = self.http.request("GET", f"/api/v1/contexts/{segment(context)}")
-        if answer.status == _NOT_FOUND and envelope_of(answer) is not None:
+        response = self.http.request("GET", f"/api/v1/contexts/{segment(context)}")
+        if response.status == _NOT_FOUND and envelope_of(response) is not None:
             raise CommandRefused(f"The service has no context {context}.", Exit.NOT_FOUND, error_code="not_found")
-        self.success(answer)
+        self.success(response)
 
     def download(self, path: str, to: Path | None) -> None:
-        """Write the body of an answer to a file, or to standard output; raise `CommandRefused` for a failure."""
-        with self.http.stream("GET", path) as answer:
-            self.save(answer, to)
+        """Write the body of a response to a file, or to standard output; raise `CommandRefused` for a failure."""
+        with self.http.stream("GET", path) as response:
+            self.save(response, to)
 
-    def save(self, answer: OpenAnswer, to: Path | None) -> None:
-        """Write the body of an open answer. The file is there once all of it was written."""
-        if answer.status != _OK:
-            self.success(answer.read())
-            raise CommandRefused(f"{self.url} answered with status {answer.status}.")
+    def save(self, response: OpenResponse, to: Path | None) -> None:
+        """Write the body of an open response. The file is there once all of it was written."""
+        if response.status != _OK:
+            self.success(response.read())
+            raise CommandRefused(f"{self.url} responded with status {response.status}.")
         if to is None:
-            for piece in answer.pieces():
+            for piece in response.pieces():
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
             return
         part = to.with_name(f"{to.name}.part")
         try:
             with part.open("xb") as file:
-                for piece in answer.pieces():
+                for piece in response.pieces():
                     file.write(piece)
             part.replace(to)
         except FileExistsError as fault:
@@ -153,7 +154,7 @@ def opened(target: Target, *, needs_key: bool = True) -> Iterator[Service]:
         yield Service(target, http)
     except ConnectionRefused as fault:
         raise CommandRefused(
-            f"No service answers at {target.url}: start one with `sluice serve`, or give its address with --url.",
+            f"No service responds at {target.url}: start one with `sluice serve`, or give its address with --url.",
             Exit.UNAVAILABLE,
         ) from fault
     except UnusableAddress as fault:
@@ -202,10 +203,10 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def envelope_of(answer: HttpAnswer) -> dict[str, Any] | None:
-    """Return the envelope of a Sluice service's answer, None for any other answer."""
+def envelope_of(response: Response) -> dict[str, Any] | None:
+    """Return the envelope of a Sluice service's response, None for any other response."""
     try:
-        body = answer.json()
+        body = response.json()
     except ValueError:
         return None
     return body if isinstance(body, dict) and body.get("status") in {"SUCCESS", "ERROR"} else None

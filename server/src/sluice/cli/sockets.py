@@ -17,7 +17,7 @@ def bound(host: str, port: int, setting: str) -> contextlib.closing[socket.socke
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # Accepted connections inherit it: of an answer that is not read, the kernel keeps this much and no more.
+            # Accepted connections inherit it: of a response that is not read, the kernel keeps this much and no more.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _KERNEL_UNSENT_BYTES)
             listener.bind(address)
         except OSError:

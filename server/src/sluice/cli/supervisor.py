@@ -29,7 +29,7 @@ from sluice.wiring.prestart import IsolatedProcess, launch_shared_zygote, open_z
 _SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD})
 _LOOK_SECONDS: Final = 0.05  # between two looks whether a process that starts is ready
 _IDLE_SECONDS: Final = 3600.0
-_STEADY_SECONDS: Final = 10.0  # a process that lived for so long did not die of its start
+_STEADY_SECONDS: Final = 10.0  # a process that ran this long did not fail at its start
 _LONGEST_PAUSE: Final = 30.0
 _GRACE_SECONDS: Final = 15.0  # that a drain may take beyond its own limit
 _FROM_KERNEL: Final = 0x80  # si_code of the SIGHUP of a terminal that has gone

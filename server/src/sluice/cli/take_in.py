@@ -1,7 +1,8 @@
 """`sluice import`: send the objects of a bucket, or the files of a folder, through the checks of a running service.
 
-What became of each is a line of a state file, written after the answer: a command that is started again goes on behind
-the last line. Each upload has an idempotency key, so one whose answer was not noted makes no second file.
+The outcome of each file is a line of a state file, written after the response: a command that is started again
+continues after the last line. Each upload has an idempotency key, so one whose response was not noted creates no
+second file.
 """
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the HTTP client)
@@ -24,7 +25,7 @@ import typer
 
 from sluice.cli import output
 from sluice.cli.form import FormFile
-from sluice.cli.http import HttpAnswer, HttpClient
+from sluice.cli.http import HttpClient, Response
 from sluice.cli.options import Json
 from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.service import Service, envelope_of, message_of, on_service
@@ -107,8 +108,8 @@ def import_files(
 ) -> int:
     """Send each file of a folder or a bucket through the checks of a running service, which stores what passes.
 
-    Started again after a kill or a failure, it goes on where it was. Exits with 3 when files were rejected, 1 when some
-    failed.
+    Started again after a kill or a failure, it continues where it stopped. Exits with 3 when files were rejected, 1
+    when some failed.
     """
     place = source.rstrip("/") if source.startswith(_S3) else str(Path(source).resolve())
     task = {"source": place, "context": context, "report_only": report_only}
@@ -257,7 +258,7 @@ def _take_in(http: HttpClient, source: ImportSource, item: Item, task: dict[str,
     return _outcome(item, response)
 
 
-def _outcome(item: Item, response: HttpAnswer) -> TakenIn:
+def _outcome(item: Item, response: Response) -> TakenIn:
     envelope = envelope_of(response)
     if envelope is None:
         return TakenIn(item.name, item.size, "failed", reason=f"status {response.status} and no envelope")

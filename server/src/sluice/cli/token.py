@@ -19,7 +19,7 @@ def token(
     tenant: Tenant,
     subject: Annotated[
         str,
-        typer.Option(callback=printable, help="Id of the user that the token stands for; recorded as the uploader."),
+        typer.Option(callback=printable, help="Id of the user whom the token represents; recorded as the uploader."),
     ],
     name: Annotated[
         str | None,

@@ -1,7 +1,7 @@
 """`sluice upload`: send files and folders to a running service over HTTP, several at a time, streamed from disk.
 
 With `--resume` every file is a resumable upload (tus 1.0.0), and a journal notes its URL: the same command, started
-again, asks the service what became of each and goes on where it was cut.
+again, asks the service for the state of each and continues where it was interrupted.
 """
 
 # ruff: noqa: PLC0415  (what only some uploads need is loaded by them)
@@ -25,7 +25,7 @@ import typer
 
 from sluice.cli import output
 from sluice.cli.form import STDIN, FormFile, exactly, files_in, opened_file
-from sluice.cli.http import ConnectionBroken, ConnectionRefused, HttpAnswer
+from sluice.cli.http import ConnectionBroken, ConnectionRefused, Response
 from sluice.cli.options import Json
 from sluice.cli.output import Advance, CommandRefused, Exit, exit_of
 from sluice.cli.service import Service, envelope_of, message_of, on_service, segment
@@ -46,7 +46,7 @@ class Sent:
 
     `outcome` is `accepted`, `quarantined`, `rejected`, or `failed`, which is no verdict on the file. `reason` is a
     reason code or the code of another error. `sentence` is for the sender of a rejected file. `status` is None without
-    an answer.
+    a response.
     """
 
     path: str
@@ -93,7 +93,7 @@ def upload(
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Files that are sent at the same time.")] = 4,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on where an upload was cut: give it the first time too, and start it again."),
+        typer.Option("--resume", help="Continue an interrupted upload: pass it the first time too, and again."),
     ] = False,
     retry: Annotated[
         bool, typer.Option("--retry", help="Try again, for minutes, while the service is busy or cannot be reached.")
@@ -161,7 +161,7 @@ def _readable(size: int) -> str:
 
 
 def _in_order(files: Sequence[Path], send: Callable[[Path], Sent], jobs: int) -> Iterator[Sent]:
-    """Yield the result for each file in the order of `files`, with so many sent at a time."""
+    """Yield the result for each file in the order of `files`, sending `jobs` files at a time."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     started: deque[Future[Sent]] = deque()
@@ -201,7 +201,7 @@ class _Sender:
     def send(self, path: Path) -> Sent:
         """Send one file and return what became of it.
 
-        Raise `CommandRefused` if the credential is not accepted, and `ConnectionRefused` if nothing answers: neither
+        Raise `CommandRefused` if the credential is not accepted, and `ConnectionRefused` if nothing responds: neither
         would be better for the next file.
         """
         name = self._stdin_name if str(path) == STDIN else os.fsencode(path.name).decode("utf-8", "replace")
@@ -217,10 +217,10 @@ class _Sender:
             return Sent(str(path), "failed", False, None, "connection", f"the connection broke: {fault}", None)
 
     def _send_form(self, path: Path, name: str, file: IO[bytes]) -> Sent:
-        # With a key, a second try after a lost answer stores no second file.
+        # With a key, a second try after a lost response stores no second file.
         headers = {"Idempotency-Key": f"upload-{secrets.token_hex(16)}"} if self._retry else {}
 
-        def attempt() -> HttpAnswer:
+        def attempt() -> Response:
             file.seek(0)
             with self._counted() as count:
                 form = FormFile(name, file, count)
@@ -233,35 +233,35 @@ class _Sender:
         known = journal.upload_of(path)
         if known is not None:
             place = f"{_UPLOADS}/{segment(known)}"
-            answer = self._tried(lambda: http.request("GET", place))
-            if answer.status != HTTPStatus.NOT_FOUND:
-                shown = self._service.success(answer)["data"]
+            response = self._tried(lambda: http.request("GET", place))
+            if response.status != HTTPStatus.NOT_FOUND:
+                shown = self._service.success(response)["data"]
                 if shown["file_id"] is not None:
                     self._advance(size)
-                    return Sent(str(path), "accepted", True, shown["file_id"], None, "File uploaded", answer.status)
+                    return Sent(str(path), "accepted", True, shown["file_id"], None, "File uploaded", response.status)
             else:  # it has expired, or was rejected long ago
                 known = None
         if known is None:
             pairs = {**self._fields, "filename": name}
             described = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in pairs.items())
             headers = {**_TUS, "Upload-Length": str(size), "Upload-Metadata": described}
-            answer = self._tried(lambda: http.request("POST", _UPLOADS, headers=headers))
-            location = answer.headers.get("Location")
-            if answer.status != HTTPStatus.CREATED or location is None:  # refused, or an empty file with its verdict
-                return self._result(path, answer)
+            response = self._tried(lambda: http.request("POST", _UPLOADS, headers=headers))
+            location = response.headers.get("Location")
+            if response.status != HTTPStatus.CREATED or location is None:  # refused, or an empty file with its verdict
+                return self._result(path, response)
             # Only the id is taken of the URL: the credential goes to no other host than the configured one.
             known = location.rstrip("/").rpartition("/")[2]
             journal.note(path, known)
         return self._result(path, self._tried(self._appending(f"{_UPLOADS}/{segment(known)}", file, size)))
 
-    def _appending(self, path: str, file: IO[bytes], size: int) -> Callable[[], HttpAnswer]:
+    def _appending(self, path: str, file: IO[bytes], size: int) -> Callable[[], Response]:
         """Return what sends the rest of a resumable upload, whatever the service has of it by then."""
         http = self._service.http
 
-        def attempt() -> HttpAnswer:
+        def attempt() -> Response:
             head = http.request("HEAD", path, headers=_TUS)
             if head.status != HTTPStatus.OK:
-                return http.request("GET", path)  # the same answer, with its words
+                return http.request("GET", path)  # the same response, with its words
             offset = int(head.headers.get("Upload-Offset") or 0)
             file.seek(offset)
             headers = {**_TUS, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
@@ -272,21 +272,21 @@ class _Sender:
 
         return attempt
 
-    def _tried(self, attempt: Callable[[], HttpAnswer]) -> HttpAnswer:
-        """Return the answer of an attempt; with `--retry`, of the last one while the service is busy or unreachable."""
+    def _tried(self, attempt: Callable[[], Response]) -> Response:
+        """Return the response to an attempt; with `--retry`, to the last one while the service is unavailable."""
         for number in range(1, _MOST_TRIES + 1):
             wait = min(2.0**number, _LONGEST_WAIT_SECONDS)
             try:
-                answer = attempt()
+                response = attempt()
             except (ConnectionBroken, ConnectionRefused):
                 if not self._retry or number == _MOST_TRIES:
                     raise
             else:
-                asked = answer.headers.get("Retry-After", "")
-                passes = answer.status in _BUSY or (answer.status == HTTPStatus.CONFLICT and bool(asked))
+                asked = response.headers.get("Retry-After", "")
+                passes = response.status in _BUSY or (response.status == HTTPStatus.CONFLICT and bool(asked))
                 wait = float(asked) if asked.isdecimal() else wait
                 if not self._retry or not passes or number == _MOST_TRIES or wait > _LONGEST_WAIT_SECONDS:
-                    return answer
+                    return response
             time.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
@@ -306,13 +306,13 @@ class _Sender:
             self._advance(-counted)
             raise
 
-    def _result(self, path: Path, answer: HttpAnswer) -> Sent:
-        status, envelope = answer.status, envelope_of(answer)
+    def _result(self, path: Path, response: Response) -> Sent:
+        status, envelope = response.status, envelope_of(response)
         if status == HTTPStatus.UNAUTHORIZED and envelope is not None:
-            self._service.success(answer)
+            self._service.success(response)
         if envelope is None:
             return Sent(
-                str(path), "failed", False, None, None, f"answered with status {status} and no envelope", status
+                str(path), "failed", False, None, None, f"responded with status {status} and no envelope", status
             )
         if status in {HTTPStatus.OK, HTTPStatus.CREATED}:
             stored = envelope["data"]
@@ -320,10 +320,10 @@ class _Sender:
             report_id = stored.get("report_id")
             return Sent(str(path), outcome, True, stored["file_id"], None, envelope["message"], status, report_id)
         report = envelope.get("report") or {}
-        code = answer.headers.get("Sluice-Error-Code")
+        code = response.headers.get("Sluice-Error-Code")
         reason = envelope["errors"][0] if code in _WITH_REASON_CODE else code
         outcome = "rejected" if exit_of(status, code) is Exit.REJECTED else "failed"
-        message = message_of(envelope, answer.headers.get("Retry-After"))
+        message = message_of(envelope, response.headers.get("Retry-After"))
         return Sent(
             str(path), outcome, False, None, reason, message, status, report.get("report_id"), report.get("message")
         )
@@ -393,7 +393,7 @@ class _Journal:
             self._file.flush()
 
     def forget(self, paths: Sequence[Path]) -> None:
-        """Forget these files: a later command sends them anew."""
+        """Forget these files: a later command sends them from the start."""
         done = {_identity(path) for path in paths}
         left = {identity: upload for identity, upload in self._known.items() if identity not in done}
         self._file.truncate(0)

@@ -159,7 +159,7 @@ def recover(
     """Deliver the events of a time that the endpoint asks for and did not take."""
     body = {"since": since, "until": until or utc_now().isoformat()}
     begun = service.data("POST", _path(endpoint, "/recover"), body=body)
-    output.done(begun, f"Deliveries that begin anew: {begun['deliveries']}.", json=json)
+    output.done(begun, f"Deliveries restarted: {begun['deliveries']}.", json=json)
 
 
 @group.command()
@@ -170,9 +170,9 @@ def redeliver(
     service: Service,
     json: Json = False,
 ) -> None:
-    """Let a delivery begin anew, whatever became of it."""
+    """Restart a delivery, whatever its state."""
     begun = service.data("POST", f"/api/v1/webhook-deliveries/{segment(delivery)}/redeliver")
-    output.done(begun, f"The delivery {delivery} begins anew.", json=json)
+    output.done(begun, f"Delivery {delivery} restarted.", json=json)
 
 
 @group.command()

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sluice.api.shared_answer import SharedAnswer
+from sluice.api.shared_answer import SharedResponse
 from sluice.errors import NotFound
 
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -51,4 +51,4 @@ async def serve_asset(request: Request) -> Response:
     if asset is None:
         raise NotFound
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "Cross-Origin-Resource-Policy": "same-origin"}
-    return SharedAnswer(asset.content, media_type=asset.media_type, headers=headers)
+    return SharedResponse(asset.content, media_type=asset.media_type, headers=headers)

@@ -42,7 +42,7 @@ class Mode(StrEnum):
 
     OFF = "off"  # the check is not made
     REPORT = "report"  # the file is stored; its report says that the check would fail
-    QUARANTINE = "quarantine"  # the file is stored where nobody can download it until somebody releases it
+    QUARANTINE = "quarantine"  # the file is stored, but cannot be downloaded until a reviewer releases it
     ENFORCE = "enforce"  # the file is rejected
 
 
@@ -74,7 +74,7 @@ class ContentTypes(Policy):
     ]
 
 
-class Encrypted(Policy):
+class EncryptedContent(Policy):
     """Refuse files that are protected by a password, and archives with such members."""
 
 
@@ -199,7 +199,7 @@ class Policies(_Value):
     """All policies of a context; those that are null are not applied."""
 
     content_types: ContentTypes | None = _OMITTED
-    encrypted: Encrypted | None = _OMITTED
+    encrypted: EncryptedContent | None = _OMITTED
     active_content: ActiveContent | None = _OMITTED
     programs_in_archives: ProgramsInArchives | None = _OMITTED
     image: Image | None = _OMITTED
@@ -257,12 +257,12 @@ ALL_ENFORCED: Final = CheckModes()
 
 
 def policies_of(stored: Mapping[str, Any] | None) -> Policies:
-    """Return the policies that `to_json` wrote; None stands for none."""
+    """Return the policies that `to_json` wrote; None means no policies."""
     return Policies.model_validate(stored) if stored else NO_POLICIES
 
 
 def check_modes_of(stored: Mapping[str, Any] | None) -> CheckModes:
-    """Return the modes that `to_json` wrote; None stands for the default."""
+    """Return the modes that `to_json` wrote; None means the default."""
     return CheckModes.model_validate(stored) if stored else ALL_ENFORCED
 
 

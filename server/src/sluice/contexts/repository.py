@@ -28,7 +28,7 @@ UNUSED_BY_UPLOADS: Final = _FOR_THE_WORKER | {
 async def find(
     connection: AsyncConnection, tenant_id: str, context_key: str, *, to_change: bool = False
 ) -> Context | None:
-    """Return one context, or None; with `to_change` nobody else changes it until the transaction ends."""
+    """Return one context, or None; with `to_change` it is locked until the transaction ends."""
     query = select(contexts).where(contexts.c.tenant_id == tenant_id, contexts.c.context_key == context_key)
     if to_change:
         query = query.with_for_update(key_share=True)  # files that refer to it do not wait

@@ -1,1 +1,1 @@
-"""CORS: the origins whose pages may call the API and read its answers."""
+"""CORS: the origins whose pages may call the API and read its responses."""

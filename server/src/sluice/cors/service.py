@@ -1,4 +1,4 @@
-"""What may be done with allowed origins: read and replace a tenant's own, and ask whether a page may read an answer."""
+"""Allowed origins: read and replace a tenant's own, and decide whether a page may read a response."""
 
 import time
 from collections.abc import Sequence
@@ -53,11 +53,11 @@ class Cors:
         return (await self._of_tenants.get(tenant_id, since=time.monotonic() - _FRESH_SECONDS)).value
 
     async def allows(self, origin: str, caller: Principal | None, *, tenant_id: str | None = None) -> bool:
-        """Return whether a page of `origin` may read what is answered to `caller`.
+        """Return whether a page of `origin` may read responses to `caller`.
 
         The holder of an upload token may if the token lists the origin, other callers if their tenant does, or the
-        tenant `tenant_id` of a file that is sent to whoever has its link. While nobody is known, it is enough that
-        anybody lists it. A refusal is never taken from the cache.
+        tenant `tenant_id` of a file that is sent by its link. For an unknown caller it is enough that any
+        tenant lists it. A refusal is never taken from the cache.
         """
         if caller is not None and caller.permit is not None:
             return origin in caller.permit.allowed_origins

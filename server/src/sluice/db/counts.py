@@ -71,7 +71,7 @@ async def total(
     The cost grows with the deltas that wait to be folded, not with the rows.
     """
     if "" in (first, second):
-        return 0  # no row has an empty facet, and in `row_counts` it stands for all
+        return 0  # no row has an empty facet, and in `row_counts` it means all
     summed = select(row_counts.c.rows).where(
         row_counts.c.tenant_id == tenant_id,
         row_counts.c.list == of,

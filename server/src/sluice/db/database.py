@@ -23,7 +23,7 @@ from sluice.db.sqlite import SqliteDriver, empty_log, sqlite_engine
 from sluice.db.statement import Driver, NoConnection, Row, Statement, Values
 from sluice.kit.health import EngineHealth, EngineState
 
-# Less than a monitor waits for an answer.
+# Less than a monitor waits for a response.
 HEALTH_SECONDS: Final = 5.0
 _SQLITE_ROWS: Final = 10  # take about 5 ms
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
@@ -167,7 +167,7 @@ class Database:
         except DatabaseUnavailable as fault:
             return EngineHealth("database", name, EngineState.DOWN, detail=str(fault), limits=limits)
         except TimeoutError:
-            detail = "the database does not answer in time"
+            detail = "the database does not respond in time"
             return EngineHealth("database", name, EngineState.DOWN, detail=detail, limits=limits)
         return EngineHealth("database", name, EngineState.UP, version=str(version), limits=limits)
 
@@ -230,7 +230,7 @@ def _raise_translated(fault: Exception) -> None:
         case PoolTimeout():
             raise DatabaseNotReached("no connection to the database is available (none is free)") from fault
     if isinstance(fault, _UNREACHABLE):
-        raise DatabaseUnavailable("the database does not answer") from fault
+        raise DatabaseUnavailable("the database does not respond") from fault
     if isinstance(fault, RuntimeError | asyncpg.PostgresError | DBAPIError) and _means_unavailable(fault):
         raise DatabaseUnavailable("the database could not carry the statement out in time") from fault
 

@@ -17,7 +17,7 @@ import asyncpg
 from sluice.db.statement import BatchDriver, BatchStatement, Row, Statement, Values
 
 _BATCH_SIZE: Final = 64
-# A statement that takes longer delays nobody else: it may wait for a lock, or for a server that is gone.
+# A statement that takes longer does not delay others: it may wait for a lock, or for a server that is gone.
 _MAX_WAIT_SECONDS: Final = 0.2
 # A statement that waits for a batch of another kind waits no longer: a batch takes less, if it waits for no lock.
 _MAX_HOLD_SECONDS: Final = 0.01

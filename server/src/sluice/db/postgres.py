@@ -158,8 +158,8 @@ class PostgresDriver:
 
     Each unit is one prepared statement that commits by itself: one round trip.
 
-    A unit sees the rows of its tenant. A connection that last worked for another tenant is told first: one round trip
-    more.
+    A unit sees the rows of its tenant. A connection whose last unit was of another tenant is switched first: one
+    round trip more.
     """
 
     def __init__(self, url: str, options: PostgresOptions) -> None:
@@ -273,7 +273,7 @@ class IdleConnections:
         self._pool = pool
         self._wait_seconds = wait_seconds
         self._idle: list[Any] = []
-        self._unused = 0  # how many, from the front of `_idle`, nobody has acquired since the last sweep
+        self._unused = 0  # how many, from the front of `_idle`, were not acquired since the last sweep
         self._waiting = 0
         self._sweep: asyncio.TimerHandle | None = None
         self._returning: set[asyncio.Task[None]] = set()

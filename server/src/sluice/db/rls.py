@@ -34,7 +34,7 @@ RlsScope = str | SpecialScope
 
 
 class TenantConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ships no type information
-    """A connection of the upload path that remembers its tenant: the server is told only when it changes."""
+    """A connection of the upload path that remembers its tenant, and sends it to the server only when it changes."""
 
     __slots__ = ("_tenant",)
 
@@ -46,7 +46,7 @@ class TenantConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg shi
         """Set the scope of the next statements; no round trip if it is set already."""
         if self._tenant == tenant_id:
             return
-        # Unknown until the server has answered: a caller that is cancelled in between must not leave a wrong value
+        # Unknown until the server has responded: a caller that is cancelled in between must not leave a wrong value
         # behind.
         self._tenant = None
         await self.execute(f"SELECT {set_config(TENANT_SETTING, tenant_id, for_session=True)}")

@@ -1,6 +1,6 @@
 """All tables. Their queries are in the repositories; what may be done with the rows is decided in the services.
 
-Triggers, functions and row security are in `db.triggers`. Whoever changes either adds a migration step that does the
+Triggers, functions and row security are in `db.triggers`. A change of either needs a migration step that does the
 same to existing databases (docs/decisions/0015).
 
 The default bucket of a tenant is one row of `default_buckets` (primary key: the tenant), not a flag per bucket: so
@@ -519,7 +519,7 @@ decisions = Table(
     Index("ix_decisions_age", "created_at"),
 )
 
-# Groups of rejections that somebody looked at, up to the report `report_id`: a later one opens a group that was
+# Groups of rejections that somebody reviewed, up to the report `report_id`: a later one opens a group that was
 # reviewed again, and leaves one that was muted as it is. Who it was is in the entry `event_id` of the audit log.
 rejection_marks = Table(
     "rejection_marks",
@@ -533,7 +533,7 @@ rejection_marks = Table(
     Column("marked_at", Moment, nullable=False),
 )
 
-# The count of each list of a tenant, in total and by each filter; an empty facet stands for all. See `db.counts` and
+# The count of each list of a tenant, in total and by each filter; an empty facet means all. See `db.counts` and
 # docs/decisions/0014.
 row_counts = Table(
     "row_counts",
@@ -703,7 +703,7 @@ webhook_deliveries = Table(
     Column("due_at", Moment, nullable=True),
     Column("created_at", Moment, nullable=False),
     Column("attempted_at", Moment, nullable=True),
-    # The last attempt: null if there was no answer, or none yet.
+    # The last attempt: null if there was no response, or none yet.
     Column("response_status", Integer, nullable=True),
     Column("response_headers", Document, nullable=True),
     Column("response_body", String(2048), nullable=True),

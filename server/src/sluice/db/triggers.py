@@ -244,8 +244,8 @@ def _append_only(*, on_postgres: bool) -> Iterator[str]:
 
 # --- From here on PostgreSQL alone.
 
-# Rows are indexed without being looked at only where a vacuum has been, and every upload leaves a dead row: not after
-# 20 % of millions.
+# An index-only scan needs pages that a vacuum has marked as all-visible, and every upload leaves a dead row: the
+# default, a vacuum after 20 % of the rows, is too late for millions.
 _VACUUM: Final = (
     "ALTER TABLE files SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05)"
 )

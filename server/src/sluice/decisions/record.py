@@ -85,8 +85,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFilter:
-    """Which decisions on uploads are listed; None is any. Moments are inclusive, `filename` is a part of the name,
-    which is looked for among the newest that meet the rest.
+    """A filter of decisions on uploads; None matches any. Moments are inclusive, `filename` is a part of the name,
+    which is searched among the newest that meet the other conditions.
 
     `only_failed`: those with a reason, which are rejected or in quarantine.
     """

@@ -42,7 +42,7 @@ from sluice.kit.ids import first_id
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 MOST_LISTED: Final = 10_000  # what a total counts to, so that a list costs the same however long the log is
-NAMES_SEARCHED: Final = 10_000  # among so many of the newest a part of a name is looked for
+NAMES_SEARCHED: Final = 10_000  # of the newest, which are searched for a part of a name
 
 # The same on both kinds of database. Rejections are as frequent as uploads, so it bypasses SQLAlchemy.
 _INSERT: Final = """
@@ -124,10 +124,10 @@ async def load_durations(connection: Connection, tenant_id: str, since: datetime
 async def sum_failed(
     connection: Connection, tenant_id: str, wanted: DecisionFilter, limit: int
 ) -> tuple[Sequence[FailedSum], int]:
-    """Return the sums of the newest uploads with a reason, at most `limit` of them, and how many were looked at.
+    """Return the sums of the newest uploads with a reason, at most `limit` of them, and how many were examined.
 
-    Of the newest of the tenant those of `wanted.context_key` are summed up; those of `wanted.reason` are looked for by
-    themselves.
+    Of the newest of the tenant those of `wanted.context_key` are summed up; those of `wanted.reason` are searched
+    separately.
     """
     columns = decisions.c
     name = func.rtrim(func.coalesce(columns.original_filename, ""), ". ")
@@ -233,7 +233,7 @@ async def load_past(
     """Return decisions on uploads that were judged, oldest first, from behind the id `after` on, at most `limit`."""
     columns = decisions.c
     query = (
-        # JSON as text: whoever asks for many rows reads them in a thread.
+        # JSON as text: a caller that asks for many rows parses it in a thread.
         select(
             columns.report_id,
             columns.outcome,
@@ -285,7 +285,7 @@ def _conditions(tenant_id: str, wanted: DecisionFilter) -> list[ColumnElement[bo
     if wanted.until is not None:
         conditions.append(columns.report_id < first_id("rep", wanted.until + timedelta(milliseconds=1)))
     if wanted.filename is not None:
-        # Names are in no index: so many of the newest reports are read, however many there are.
+        # Names are in no index: only this many of the newest reports are read.
         ids = select(columns.report_id).where(*conditions).order_by(columns.report_id.desc())
         newest = ids.offset(NAMES_SEARCHED).limit(1).scalar_subquery()
         name = func.lower(columns.original_filename)

@@ -155,7 +155,7 @@ async def forget_keys(connection: Connection, tenant_id: str, report_ids: Collec
 
 
 async def blank_events(connection: Connection, tenant_id: str, changed: Mapping[str, Mapping[str, Any]]) -> None:
-    """Replace the data of events, each by its id, and forget what receivers answered to them."""
+    """Replace the data of events, each by its id, and forget the responses of receivers."""
     is_one = (events.c.tenant_id == tenant_id, events.c.event_id == bindparam("id"))
     rows = [{"id": event_id, "new_data": data} for event_id, data in changed.items()]
     await connection.execute(update(events).where(*is_one).values(data=bindparam("new_data")), rows)
@@ -201,7 +201,7 @@ async def end_resumable(connection: Connection, tenant_id: str, upload_ids: Coll
     columns = resumable_uploads.c
     is_open = columns.state == "open"
     forgotten: dict[str, Any] = {"filename": ERASED, "metadata": None, "sent_metadata": None}
-    cancelled = {  # an upload that expires is told of, with its sender
+    cancelled = {  # the event of an upload that expires contains its sender
         "state": case((is_open, "cancelled"), else_=columns.state),
         "generation": columns.generation + case((is_open, 1), else_=0),
     }

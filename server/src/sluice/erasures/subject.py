@@ -11,11 +11,11 @@ from typing import Any, Final, Literal, Self
 
 from sluice.files.record import metadata_text
 
-# What stands in place of a name. The trigger of the audit log lets an entry be changed to nothing else.
+# The text that replaces a name. The trigger of the audit log lets an entry be changed to nothing else.
 ERASED: Final = "erased"
 _TOKEN: Final = "utk_"  # noqa: S105  (the beginning of a token's id)
 _MACHINES: Final = ("key_", _TOKEN)
-_SHORTEST_TERM: Final = 3  # a shorter value of metadata names nobody
+_SHORTEST_TERM: Final = 3  # a shorter value of metadata does not identify a person
 _PLAIN_EXTENSION: Final = re.compile(r"[A-Za-z0-9]{1,10}")
 
 # The fields of events with the name of the sender or of the file, and the values that replace them; and those with the
@@ -62,7 +62,7 @@ class ErasureSubject:
         return "end_user" if self.end_user is not None else "metadata"
 
     def digest(self, salt: bytes) -> str:
-        """Return what the receipt has in place of the name: whoever knows the name can compute it, nobody else."""
+        """Return the value that replaces the name in the receipt: only those who know the name can compute it."""
         stated = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hmac.digest(salt, stated.encode(), hashlib.sha256).hex()
 

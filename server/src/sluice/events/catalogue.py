@@ -73,7 +73,7 @@ class FileStored(_StoredEvent):
 
 
 class FileQuarantined(_StoredEvent):
-    """An upload failed a check that its context has in quarantine mode: it was stored, and nobody can download it."""
+    """An upload failed a check that its context has in quarantine mode: it was stored, and cannot be downloaded."""
 
     type = "file.quarantined"
     example = {**FileStored.example, "outcome": "quarantined", "reason": "active_content"}
@@ -81,7 +81,7 @@ class FileQuarantined(_StoredEvent):
     reason: str = Field(description="The reason code.")
 
 
-class FileRejected(_ReportEvent):
+class FileRejectedEvent(_ReportEvent):
     """An upload broke a rule of its context, and nothing was stored."""
 
     type = "file.rejected"
@@ -281,7 +281,7 @@ class BucketRecovered(_BucketEvent):
 class UploadExpired(Event):
     """A resumable upload was not finished in time: it ended, and its parts are deleted.
 
-    An upload token that expires has no event: when it does was told when it was made.
+    An upload token that expires has no event: the time was known when it was created.
     """
 
     type = "upload.expired"
@@ -355,8 +355,8 @@ class EndpointTest(_EndpointEvent):
     example = _ENDPOINT_EXAMPLE
 
 
-class EndpointDisabled(_EndpointEvent):
-    """A webhook endpoint was disabled: it answered 410, or every delivery had failed for five days."""
+class EndpointDisabledEvent(_EndpointEvent):
+    """A webhook endpoint was disabled: it responded with 410, or every delivery had failed for five days."""
 
     type = "endpoint.disabled"
     example = {**_ENDPOINT_EXAMPLE, "reason": "failing"}
@@ -368,7 +368,7 @@ TYPES: Final[Mapping[str, type[Event]]] = MappingProxyType(
         event.type: event
         for event in (
             FileStored,
-            FileRejected,
+            FileRejectedEvent,
             FileQuarantined,
             FileDeleted,
             FileRestored,
@@ -391,7 +391,7 @@ TYPES: Final[Mapping[str, type[Event]]] = MappingProxyType(
             BucketRecovered,
             ErasureCompleted,
             EndpointTest,
-            EndpointDisabled,
+            EndpointDisabledEvent,
         )
     }
 )

@@ -1,10 +1,10 @@
 """The outbox: an event is a row that the transaction of the change writes, so both are committed or neither is.
 
-Called by whoever commits a change of a tenant's things:
+Called by code that commits a change of a tenant's resources:
 
     async with database.transaction(tenant_id) as connection:
         ...                                                           # the change
-        await outbox.add(connection, tenant_id, FileDeleted(...))     # what it is told as
+        await outbox.add(connection, tenant_id, FileDeleted(...))     # its event
 
 The statements of the upload path write the row themselves, from the values of `row_of`.
 """
@@ -28,7 +28,7 @@ async def add(connection: Connection, tenant_id: str, event: Event, at: datetime
     await add_all(connection, [(tenant_id, event)], at)
 
 
-async def add_all(connection: Connection, told: Iterable[tuple[str, Event]], at: datetime | None = None) -> None:
+async def add_all(connection: Connection, happened: Iterable[tuple[str, Event]], at: datetime | None = None) -> None:
     """Write events, each with its tenant; none is no error."""
     moment = at or utc_now()
     rows = [
@@ -39,7 +39,7 @@ async def add_all(connection: Connection, told: Iterable[tuple[str, Event]], at:
             "created_at": moment,
             "data": event.model_dump(mode="json"),
         }
-        for tenant_id, event in told
+        for tenant_id, event in happened
     ]
     if rows:
         await connection.execute(insert(events), rows)

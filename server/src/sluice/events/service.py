@@ -58,7 +58,7 @@ class EventFeed:
 
     @property
     def is_draining(self) -> bool:
-        """Whether nobody should wait any longer, since the process is about to end."""
+        """Whether requests should stop waiting, because the process is about to exit."""
         return self._draining.is_set()
 
     def drain(self) -> None:

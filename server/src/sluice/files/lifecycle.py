@@ -17,7 +17,7 @@ deleted, expired, refused nor purged. From `PURGING` on nothing brings a file ba
 Each change is one conditional update, with its audit entry and its event in the same transaction: of two that compete,
 one finds the row in its source state and the other changes nothing. So a fenced upload can never become stored, nothing
 is released or claimed twice, and no hold is overtaken. Reserve and record are on the path of every upload: their SQL is
-in `uploads.sql_postgres` and `uploads.sql_sqlite`, and the decision log stands for their audit entry.
+in `uploads.sql_postgres` and `uploads.sql_sqlite`, and the decision log replaces their audit entry.
 """
 
 from collections import Counter
@@ -102,7 +102,7 @@ TRANSITIONS: Final[Mapping[Change, Transition]] = MappingProxyType(
 # The states in which a file can be held. In quarantine are stored files only.
 HOLDABLE: Final = frozenset({FileState.STORED, FileState.DELETED})
 
-# How long a purge of a held file is put off before its hold is looked at again.
+# How long the purge of a held file is postponed before its hold is checked again.
 _HELD_AGAIN_AFTER: Final = timedelta(hours=1)
 
 # The audit actions of the first of two reviewers.
@@ -380,7 +380,7 @@ async def purge(connection: Connection, owned: Sequence[tuple[str, str]]) -> Non
     What was decided on them stays in the decision log.
     """
     purged = await repository.delete_rows(connection, owned, TRANSITIONS[Change.PURGE].sources)
-    # Those that were never stored are told nobody of.
+    # There is no event for those that were never stored.
     known, at = [row for row in purged if row.state == FileState.PURGING], utc_now()
     done = [(AuditAction(worker(row.tenant_id), "file.purged"), row.file_id) for row in known]
     await append_all(connection, done, at)

@@ -34,7 +34,7 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """Which stored files are listed; None is any. `filename` is a part of the name, looked for in the newest files.
+    """A filter of stored files; None matches any. `filename` is a part of the name, searched in the newest files.
 
     `metadata` are names with their values as text; `created_after` is the first moment and `created_before` the first
     one too late, by the moment at which the bytes of a file were complete.
@@ -135,7 +135,7 @@ class RetentionRule:
 
 @dataclass(frozen=True, slots=True)
 class DueFiles:
-    """Some files of a context whose time is over, and the last id that was looked at; None: there are no more."""
+    """Some files of a context that have expired, and the last id that was examined; None: there are no more."""
 
     file_ids: tuple[str, ...]
     last: str | None

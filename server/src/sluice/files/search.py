@@ -1,8 +1,8 @@
 """Search among the stored files of one tenant: the same work at most, however many files there are.
 
 One filter, the *lead*, is looked up in its index. If it has at most `MOST_SEARCHED` files, all other filters are
-compared with these, and the answer is complete. If every filter has more, the first `MOST_SEARCHED` files of one index,
-in the order asked for, are compared, and the answer says that it may not be complete. A single filter that an index
+compared with these, and the result is complete. If every filter has more, the first `MOST_SEARCHED` files of one index,
+in the order asked for, are compared, and the result says that it may not be complete. A single filter that an index
 holds in order needs no comparison.
 """
 
@@ -83,7 +83,7 @@ async def walk(
 ) -> tuple[Sequence[str], str | None]:
     """Compare the next `limit` files behind the id `after`, in the order of their ids.
 
-    Return the ids of those that meet `wanted`, and the id behind which to go on, None at the end.
+    Return the ids of those that meet `wanted`, and the id after which to continue, None at the end.
     """
     lead, _is_small = await _choose(connection, tenant_id, wanted)
     (column,) = lead.ids.selected_columns

@@ -1,4 +1,4 @@
-"""Idempotency keys of uploads; what a repeated upload is answered is decided in `uploads.idempotency`."""
+"""Idempotency keys of uploads; the response to a repeated upload is decided in `uploads.idempotency`."""
 
 from sluice.idempotency_keys.key_claim import EarlierUpload, KeyClaim, hash_of_key
 

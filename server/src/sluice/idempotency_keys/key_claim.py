@@ -15,7 +15,7 @@ def hash_of_key(via: str, actor_id: str, key: str) -> str:
 class KeyClaim:
     """What one upload claims a key with. It has the key as long as the row names its `report_id`.
 
-    `key_hash` stands for the credential and the key, `fingerprint` for what is uploaded.
+    `key_hash` identifies the credential and the key, `fingerprint` the uploaded content.
     """
 
     tenant_id: str

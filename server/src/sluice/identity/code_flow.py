@@ -34,7 +34,7 @@ class _Endpoints:
 
     authorization: str
     token: str
-    names_itself: bool  # in each answer, so that an answer of another issuer is not taken for its own
+    names_itself: bool  # in each response, so that a response of another issuer is not taken for its own
 
 
 class CodeFlow:
@@ -86,14 +86,14 @@ class CodeFlow:
         joint = "&" if urlsplit(endpoints.authorization).query else "?"
         return f"{endpoints.authorization}{joint}{urlencode(asked)}"
 
-    async def finish(self, attempt: SignInAttempt, redirect_uri: str, answer: Mapping[str, str]) -> Claims:
+    async def finish(self, attempt: SignInAttempt, redirect_uri: str, response: Mapping[str, str]) -> Claims:
         """See `SignInFlow.finish`."""
-        if not compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
-            raise InvalidToken("the answer is to another attempt to sign in")
+        if not compare_digest(response.get("state", "").encode(), attempt.state.encode()):
+            raise InvalidToken("the response belongs to another attempt to sign in")
         endpoints = await self._discover()
-        if answer.get("iss", None if endpoints.names_itself else self._issuer) != self._issuer:
-            raise InvalidToken("the answer is of another issuer")
-        code = answer.get("code")
+        if response.get("iss", None if endpoints.names_itself else self._issuer) != self._issuer:
+            raise InvalidToken("the response is of another issuer")
+        code = response.get("code")
         if not code:
             raise InvalidToken("the issuer refused to sign in")
         token = await self._exchange(endpoints, code, redirect_uri, attempt)
@@ -151,7 +151,7 @@ class CodeFlow:
         return self._endpoints
 
     async def _read(self, request: httpx.Request, auth: httpx.BasicAuth | None) -> tuple[int, Mapping[str, Any]]:
-        """Return status and JSON object of an answer. Raise `IssuerUnavailable`, also for a failure of the issuer."""
+        """Return status and JSON object of a response. Raise `IssuerUnavailable`, also for a failure of the issuer."""
         raw = bytearray()
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
@@ -160,12 +160,12 @@ class CodeFlow:
                     async for chunk in response.aiter_raw():
                         raw += chunk
                         if len(raw) > _MAX_BYTES:
-                            raise IssuerUnavailable(f"{request.url} answered more than {_MAX_BYTES} bytes")
+                            raise IssuerUnavailable(f"{request.url} sent more than {_MAX_BYTES} bytes")
                 finally:
                     await response.aclose()
             body = read_json(bytes(raw))
         except (httpx.HTTPError, TimeoutError, NotStrictJson) as fault:
             raise IssuerUnavailable(f"{request.url} could not be read ({type(fault).__name__})") from fault
         if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR or not isinstance(body, dict):
-            raise IssuerUnavailable(f"{request.url} answered {response.status_code}")
+            raise IssuerUnavailable(f"{request.url} responded with {response.status_code}")
         return response.status_code, body

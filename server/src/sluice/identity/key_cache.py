@@ -36,7 +36,7 @@ DEFAULT_TIMES: Final = CacheTimes()
 class KeyCache:
     """An issuer's keys, fetched when needed, with one fetch at a time for all callers.
 
-    A key that the issuer withdrew is trusted for at most `ttl`; only an issuer that does not answer prolongs that.
+    A key that the issuer withdrew is trusted for at most `ttl`; only an issuer that does not respond prolongs that.
     """
 
     def __init__(

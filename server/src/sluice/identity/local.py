@@ -87,7 +87,7 @@ def load_local_key(path: Path) -> LocalKey:
 
 
 def key_id_of(public: Ed25519PublicKey) -> str:
-    """Return the key's thumbprint (RFC 7638, RFC 8037), so that nobody has to choose an id."""
+    """Return the key's thumbprint (RFC 7638, RFC 8037), so that no id has to be chosen."""
     x = base64.urlsafe_b64encode(public.public_bytes_raw()).rstrip(b"=").decode("ascii")
     canonical = json.dumps({"crv": "Ed25519", "kty": "OKP", "x": x}, separators=(",", ":"))
     return base64.urlsafe_b64encode(hashlib.sha256(canonical.encode("ascii")).digest()).rstrip(b"=").decode("ascii")

@@ -131,7 +131,7 @@ class _JwksClient:
         except (httpx.HTTPError, TimeoutError) as error:
             raise FetchFailed(f"{self._url} could not be read ({type(error).__name__})") from error
         except NotJwks as error:
-            raise FetchFailed(f"{self._url} answered no key set: {error}") from error
+            raise FetchFailed(f"{self._url} returned no key set: {error}") from error
 
     async def aclose(self) -> None:
         await self._http.aclose()
@@ -139,14 +139,14 @@ class _JwksClient:
     async def _read(self) -> bytes:
         async with self._http.stream("GET", self._url) as response:
             if response.status_code != httpx.codes.OK:
-                raise FetchFailed(f"{self._url} answered {response.status_code}")
+                raise FetchFailed(f"{self._url} responded with {response.status_code}")
             if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise FetchFailed(f"{self._url} answered compressed, which was not asked for")
+                raise FetchFailed(f"{self._url} sent a compressed response, which was not requested")
             raw = bytearray()
             async for chunk in response.aiter_raw():
                 raw += chunk
                 if len(raw) > _MAX_BYTES:
-                    raise FetchFailed(f"{self._url} answered more than {_MAX_BYTES} bytes")
+                    raise FetchFailed(f"{self._url} sent more than {_MAX_BYTES} bytes")
             return bytes(raw)
 
 

@@ -11,7 +11,7 @@ _MAX_USER_ID: Final = 255
 
 
 class InvalidToken(Exception):
-    """The token is not trusted. `str()` says why, for the log only: callers get the same answer for every cause."""
+    """The token is not trusted. `str()` says why, for the log only: callers get the same response for every cause."""
 
 
 class IssuerUnavailable(Exception):
@@ -60,7 +60,7 @@ class TokenVerifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignInAttempt:
-    """What one browser keeps between leaving for the issuer and coming back: nobody else can finish its sign-in."""
+    """What one browser keeps between leaving for the issuer and return: no other browser can finish its sign-in."""
 
     state: str
     nonce: str = field(repr=False)
@@ -74,10 +74,10 @@ class SignInFlow(Protocol):
         """Return where to send the browser; raise `IssuerUnavailable`."""
         ...
 
-    async def finish(self, attempt: SignInAttempt, redirect_uri: str, answer: Mapping[str, str]) -> Claims:
-        """Return the claims of who came back with `answer`, the query of the address.
+    async def finish(self, attempt: SignInAttempt, redirect_uri: str, response: Mapping[str, str]) -> Claims:
+        """Return the claims of who came back with `response`, the query of the address.
 
-        Raise `InvalidToken` for an answer to another attempt or a refusal, or `IssuerUnavailable`.
+        Raise `InvalidToken` for a response to another attempt or a refusal, or `IssuerUnavailable`.
         """
         ...
 

@@ -44,7 +44,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of one tenant. `total` is None if nobody has counted; `skipped` files were left as they were.
+    """One job of one tenant. `total` is None if the files were not counted; `skipped` files were left as they were.
 
     `position` is where the next step begins, and `generation` the number of the claim under which a worker does it:
     only the worker with the latest claim can write its progress.

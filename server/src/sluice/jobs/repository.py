@@ -1,4 +1,4 @@
-"""All queries of jobs. A job is worked on under a claim that ends with its lease: then any worker may go on."""
+"""All queries of jobs. A worker claims a job for a lease; when the lease ends, any worker may continue the job."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -87,9 +87,9 @@ async def expire_exports(connection: Connection, tenant_id: str) -> bool:
 
 
 async def end_exports(connection: Connection, tenant_id: str, before: str, at: datetime) -> bool:
-    """End a tenant's exports with ids below `before`: nobody downloads what they wrote, and it is deleted.
+    """End a tenant's exports with ids below `before`: their output is no longer needed, and is deleted.
 
-    Return whether anything of it is still there. What has ended stays as it is.
+    Return whether any output is left. Jobs that have ended keep their state.
     """
     theirs = (_columns.tenant_id == tenant_id, _columns.kind == "export", _columns.job_id < before)
     cancelled = {"state": "cancelled", "ended_at": at, "due_at": _sweep_at()}

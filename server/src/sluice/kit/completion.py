@@ -13,7 +13,7 @@ async def run_to_completion(
 ) -> T:
     """Await `work`; when cancelled meanwhile, wait for its end all the same, and only then raise `CancelledError`.
 
-    `on_cancel` may hasten the end; `discard` gets the result that nobody receives any more.
+    `on_cancel` may hasten the end; `discard` gets the result that no caller receives any more.
     """
     # A thread or a request that outlives its caller would read a descriptor that the caller has closed, or write an
     # object that the caller has already cleaned up after.

@@ -129,7 +129,7 @@ class FairQueue(Generic[K, R, G]):
         Call it when capacity changed for a reason that the queue cannot see.
         """
         while self._queues:
-            # Sorted anew after each grant, because the grant changes whose turn it is.
+            # Sorted again after each grant, because the grant changes whose turn it is.
             turns = sorted(self._queues, key=lambda key: (self._held[key], self._last_served.get(key, 0)))
             if not any(self._serve(key) for key in turns):
                 return

@@ -4,7 +4,7 @@
 
 To rotate: `add_key` (it seals new secrets at once), seal again what is not `is_current`, then `retire_keys`.
 
-A text has the same content. Whoever keeps it rotates it: `keyring_line` makes the next one.
+A text has the same content. The operator rotates it: `keyring_line` makes the next one.
 """
 
 import json

@@ -26,7 +26,7 @@ _BLOCK: Final = 16
 _AES_METHOD: Final = 99
 _FLAGS: Final = 0x0801  # encrypted; the name is UTF-8
 _VERSION: Final = 51
-_DAY_ONE: Final = 0x21  # 1980-01-01: nobody learns when it was downloaded
+_DAY_ONE: Final = 0x21  # 1980-01-01: hides when it was downloaded
 # Vendor version AE-2, vendor AE, AES-256, stored.
 _EXTRA: Final = struct.pack("<HHHHBH", 0x9901, 7, 2, 0x4541, 3, 0)
 _LOCAL: Final = struct.Struct("<IHHHHHIIIHH")

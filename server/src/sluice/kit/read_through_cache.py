@@ -93,4 +93,4 @@ class ReadThroughCache(Generic[K, V]):
         if read is not None and read.task is task:
             del self._reads[key]
         if not task.cancelled():
-            task.exception()  # every waiter has seen it; without this line a read that nobody waits for logs a warning
+            task.exception()  # every waiter has seen it; without this line a read without waiters logs a warning

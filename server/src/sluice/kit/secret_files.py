@@ -23,7 +23,7 @@ class SecretFileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SecretFile:
-    """The content of a secret file; `made` if it was created just now, which the operator should be told."""
+    """The content of a secret file; `made` if it was created just now, so that the operator can be informed."""
 
     path: Path
     content: bytes = field(repr=False)
@@ -34,8 +34,8 @@ def read_secret_file(path: Path) -> bytes:
     """Return the bytes of `path`, at most 64 KiB.
 
     Raise `SecretFileRefused` when it is missing, not a regular file, or accessible to group or others; a group of this
-    process may read what nobody may write (mode 0440), as secrets are mounted. A symbolic link is followed, because
-    mounted secrets are links.
+    process may read a file without write permission (mode 0440), as secrets are mounted. A symbolic link is followed,
+    because mounted secrets are links.
     """
     # The checks use the open descriptor and not the name, so that nothing can be replaced in between.
     try:

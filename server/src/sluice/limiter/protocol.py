@@ -7,7 +7,7 @@ from sluice.kit.health import EngineHealth
 
 
 class LimiterUnavailable(Exception):
-    """The limiter does not answer, so it is not known whether the limit is reached. `str()` is one safe sentence."""
+    """The limiter does not reply, so it is not known whether the limit is reached. `str()` is one safe sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _MICROSECONDS: Final = 1_000_000
 _ERRORS: Final = (RedisError, OSError, RuntimeError)
 # A sorted set for each key: a member for each take, its score the time in microseconds by the server's clock (exact in
 # a double until the year 2255). The server runs a script atomically, so count and claim are one step. A token that is
-# there already is a retry whose first answer was lost: it is counted already. `%.0f`, because Lua rounds large numbers
+# there already is a retry whose first reply was lost: it is counted already. `%.0f`, because Lua rounds large numbers
 # otherwise.
 _TAKE: Final = """
 local time = redis.call('TIME')
@@ -44,7 +44,7 @@ class RedisLimiter:
     """An exact sliding window for all processes that use the same server.
 
     `url` is `redis://`, `rediss://` (TLS) or `unix://`, with password and database number as Redis clients write them;
-    raise `ValueError` for others. An answer, and a free connection of the `pool_size` ones, are awaited for `seconds`
+    raise `ValueError` for others. A reply, and a free connection of the `pool_size` ones, are awaited for `seconds`
     each. A request on a broken connection is repeated once on a new one, so a take ends within four times that.
     """
 
@@ -69,7 +69,7 @@ class RedisLimiter:
         try:
             taken, figure, at = await self._take(keys=[self._prefix + key], args=arguments)
         except _ERRORS as error:
-            raise LimiterUnavailable(f"Redis does not answer as it should ({type(error).__name__})") from error
+            raise LimiterUnavailable(f"Redis does not reply as it should ({type(error).__name__})") from error
         if taken:
             return Taken(key, token, max(0, figure), at / _MICROSECONDS)
         return Exhausted(figure / _MICROSECONDS)
@@ -89,7 +89,7 @@ class RedisLimiter:
         try:
             info: dict[str, Any] = await self._client.info("server", "memory")
         except _ERRORS as error:
-            return EngineHealth("limiter", "redis", EngineState.DOWN, detail=f"no answer ({type(error).__name__})")
+            return EngineHealth("limiter", "redis", EngineState.DOWN, detail=f"no reply ({type(error).__name__})")
         version = str(info.get("valkey_version") or info.get("redis_version", ""))
         evicts = info.get("maxmemory") and info.get("maxmemory_policy") != "noeviction"
         if evicts:

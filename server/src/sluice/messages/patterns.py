@@ -1,6 +1,6 @@
 """The syntax of the sentences: the part of ICU MessageFormat that the catalogues use.
 
-`{name}` stands for a parameter. `{name, plural, one {# page} other {# pages}}` chooses words by the plural category of
+`{name}` is a parameter. `{name, plural, one {# page} other {# pages}}` chooses words by the plural category of
 a number in the language (CLDR), with `#` for the number itself; the words may hold parameters. Quoting is not
 supported: sentences use typographic apostrophes.
 """

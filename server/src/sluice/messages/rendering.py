@@ -33,7 +33,7 @@ _SIZE_STEP: Final = 1024
 _SIZE_UNITS: Final = ("byte", "kilobyte", "megabyte", "gigabyte", "terabyte")
 _SIZE_DIGITS: Final = (1, 2)
 _TIME_UNITS: Final = (("hour", 3600), ("minute", 60), ("second", 1))
-# A wait is told in the largest unit that it has at least this often, rounded up: unit, its seconds, least seconds.
+# A wait is given in the largest unit that it has at least this often, rounded up: unit, its seconds, least seconds.
 _WAIT_UNITS: Final[tuple[tuple[Literal["day", "hour", "minute", "second"], int, int], ...]] = (
     ("day", 86_400, 129_600),
     ("hour", 3600, 7200),

@@ -44,7 +44,7 @@ UPLOADS: Final = Counter(
     "sluice_uploads_total",
     "Uploads that ended, by outcome: `stored`, `rejected` by a rule (reason: its code), `refused` as a request "
     "(reason: the error's code), `failed` because of the service (reason: the unavailable part, or the error's "
-    "code), `cut_off` by the end of the server, `replayed` with the answer to an earlier request.",
+    "code), `cut_off` by the end of the server, `replayed` with the response to an earlier request.",
     ("mode", "outcome", "reason"),
     registry=REGISTRY,
 )
@@ -72,13 +72,13 @@ STAGE_SECONDS: Final = Histogram(
 )
 REQUESTS: Final = Counter(
     "sluice_http_requests_total",
-    "Answered requests, by the route's path as the API reference writes it.",
+    "Requests with a response, by the route's path as the API reference writes it.",
     ("method", "route", "status"),
     registry=REGISTRY,
 )
 REQUEST_SECONDS: Final = Histogram(
     "sluice_http_request_seconds",
-    "Seconds from a request's head to the end of its answer.",
+    "Seconds from a request's head to the end of its response.",
     ("method", "route"),
     buckets=_FINE[3:],
     registry=REGISTRY,
@@ -102,7 +102,7 @@ def count_upload(mode: str, outcome: str, reason: str) -> None:
 
 
 def count_request(method: str, route: str, status: int, seconds: float) -> None:
-    """Count an answered request and its duration."""
+    """Count a request that has its response, and its duration."""
     counter, durations = _of_requests(method, route, status)
     counter.inc()
     durations.observe(seconds)
@@ -122,7 +122,7 @@ TOLERATED_FAILURES: Final = Counter(
 )
 CUT_OFF: Final = Counter(
     "sluice_connections_cut_off_total",
-    "Connections that were closed although they broke no rule of HTTP: `slow_reader` read an answer too slowly, "
+    "Connections that were closed although they broke no rule of HTTP: `slow_reader` read a response too slowly, "
     "`unsent_bytes` had stopped reading for the longest time when too much was unsent, `gave_way` had no request under "
     "way when all places were taken.",
     ("why",),

@@ -51,7 +51,7 @@ CONNECTIONS: Final = MetricSpec(
     "Open connections: `silent` without a request (no head yet, or only a part of one), `busy` with one.",
 )
 UNSENT: Final = MetricSpec(
-    "sluice_unsent_bytes", (), "Bytes of answers that clients have not read, in the memory of this process."
+    "sluice_unsent_bytes", (), "Bytes of responses that clients have not read, in the memory of this process."
 )
 PROCESSES: Final = MetricSpec(
     "sluice_processes",
@@ -90,7 +90,7 @@ def engine_families(healths: Sequence[EngineHealth]) -> Iterator[Metric]:
 
 
 def spool_families(folder: Path, in_memory: int, on_disk: int) -> Iterator[Metric]:
-    """Return the metrics of the spool in `folder`, which holds so many bytes; free space only if the folder exists."""
+    """Return the metrics of the spool in `folder` with these numbers of bytes; free space only if the folder exists."""
     used = _gauge(SPOOL_BYTES)
     used.add_metric(("memory",), in_memory)
     used.add_metric(("disk",), on_disk)

@@ -1,7 +1,7 @@
 """The metrics of the processes of one server, added up.
 
-Each process answers on a socket in a folder of theirs with its own metrics. Who is asked for all asks every other.
-Counters of a process that has ended go on in the one that takes its place, so that no sum ever falls.
+Each process serves its own metrics on a socket in a shared folder. The one that is asked for all of them asks every
+other. A process continues the counters of the one that it replaces, so that no sum ever decreases.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from sluice.kit.health import EngineState
 from sluice.observe.scrape import PROCESSES, STATE
 
-_SECONDS: Final = 2.0  # that a sibling has for its answer
+_SECONDS: Final = 2.0  # that a sibling has for its response
 _ADDED_UP: Final = {"counter", "histogram", "summary"}
 # Of these gauges the processes see the same thing, or the sum says nothing.
 _LARGEST: Final = {
@@ -63,10 +63,10 @@ class Siblings:
         self._before = self._saved(number)  # counters of the processes that had this number
 
     @asynccontextmanager
-    async def answering(self, read: Read) -> AsyncIterator[None]:
+    async def serving(self, read: Read) -> AsyncIterator[None]:
         """Serve the other processes what `read` returns, until the block ends."""
 
-        async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(OSError):
                 writer.write(_encode(await self._own(read)))
                 await writer.drain()
@@ -74,22 +74,22 @@ class Siblings:
 
         path = self._socket(self._number)
         path.unlink(missing_ok=True)
-        async with await asyncio.start_unix_server(answer, path):
+        async with await asyncio.start_unix_server(serve, path):
             try:
                 yield
             finally:
                 await self._own(read)
 
     async def added_up(self, read: Read) -> Sequence[Metric]:
-        """Return the metrics of all processes; of one that does not answer, the counters that it showed last."""
+        """Return the metrics of all processes; of one that does not respond, the counters that it showed last."""
         others = [number for number in range(self._count) if number != self._number]
-        answers = await asyncio.gather(self._own(read), *map(self._ask, others))
+        responses = await asyncio.gather(self._own(read), *map(self._ask, others))
         found = [
-            self._saved(number) if answer is None else answer
-            for number, answer in zip([self._number, *others], answers, strict=True)
+            self._saved(number) if response is None else response
+            for number, response in zip([self._number, *others], responses, strict=True)
         ]
         processes = GaugeMetricFamily(PROCESSES.name, PROCESSES.help, labels=PROCESSES.labels)
-        answering = sum(answer is not None for answer in answers)
+        answering = sum(response is not None for response in responses)
         processes.add_metric(("answering",), answering)
         processes.add_metric(("missing",), self._count - answering)
         return [processes, *map(_metric, _sum(found).values())]
@@ -99,7 +99,7 @@ class Siblings:
         own = _sum([self._before, {metric.name: _family(metric) for metric in await read()}])
         counters = {name: family for name, family in own.items() if family.type in _ADDED_UP}
         draft = self._counters(self._number).with_suffix(".new")
-        # Kept before anybody is told: what replaces this process then never reports less.
+        # Written before the response: the process that replaces this one never reports less.
         draft.write_bytes(_encode(counters))
         draft.rename(self._counters(self._number))
         return own

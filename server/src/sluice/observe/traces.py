@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_FLUSH_SECONDS: Final = 3.0  # for which the end of a process waits for a collector that does not answer
+_FLUSH_SECONDS: Final = 3.0  # for which the end of a process waits for a collector that does not respond
 _SERVER_ERROR: Final = 500
 _PROPAGATED: Final = frozenset({b"traceparent", b"tracestate"})
 _NO_SPAN: Final[AbstractContextManager[None]] = nullcontext()
@@ -53,7 +53,7 @@ def exported(environment: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         _Tracing.tracer = None
-        # In a thread of its own: the library exceeds its own timeout when the collector does not answer.
+        # In a thread of its own: the library exceeds its own timeout when the collector does not respond.
         flush = Thread(target=provider.shutdown, daemon=True)
         flush.start()
         flush.join(_FLUSH_SECONDS)

@@ -36,8 +36,8 @@ NoteParts = Callable[[Sequence[UploadPart], int], Awaitable[None]]
 class UploadTail:
     """What a process knows of an upload after appending to it: its last part, a file, and the digest of all its bytes.
 
-    Whoever appends next with the next `generation` may go on with that file: nobody has appended in between, and
-    whoever wrote to it has ended.
+    The append with the next `generation` may continue that file: there was no append in between, and the previous
+    writer has ended.
     """
 
     generation: int
@@ -46,7 +46,7 @@ class UploadTail:
     digest: Sha256 | None
 
 
-class PartWriter(Protocol):
+class UploadPartWriter(Protocol):
     """Keeps the bytes of one request. Close it in any case."""
 
     async def write(self, chunk: bytes) -> None:
@@ -54,7 +54,7 @@ class PartWriter(Protocol):
         ...
 
     async def finish(self) -> UploadTail | None:
-        """Keep and note what is left; return how the next request may go on."""
+        """Keep and note what is left; return how the next request may continue."""
         ...
 
     async def close(self) -> None:
@@ -158,7 +158,7 @@ class ObjectWriter:
             try:
                 await self._note(stored, sum(part.size for part in stored))
             except UploadTakenOver:
-                self._stored = stored  # after other faults nobody knows whether they were noted
+                self._stored = stored  # after other faults it is unknown whether they were noted
                 raise
 
 
@@ -166,8 +166,8 @@ class FileWriter:
     """Appends to a file of the local store: that of `tail`, or else a new one.
 
     What is written is noted every 8 MiB, while the next bytes come in; with `holds_back`, all of it by `finish`. Bytes
-    that are noted never change, whoever else writes: a process goes on with a file only if it knows that nobody has
-    appended since it ended there itself, and only behind what is noted.
+    that are noted never change, despite other writers: a process continues a file only if it knows that no other has
+    appended since it ended there itself, and only after what is noted.
     """
 
     def __init__(

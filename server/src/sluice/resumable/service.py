@@ -39,7 +39,7 @@ from sluice.resumable.parts import (
     FileWriter,
     ObjectWriter,
     PartLost,
-    PartWriter,
+    UploadPartWriter,
     UploadTail,
     fill_spool,
     read_parts,
@@ -88,7 +88,7 @@ class ResumableUploads:
         slots: UploadSlots,
         limits: ResumableLimits,
     ) -> None:
-        """`store` is the platform's own: no tenant's bucket holds what nobody has judged."""
+        """`store` is the platform's own: no tenant's bucket holds unchecked bytes."""
         # Of uploads to which this process was the last to append, as far as it knows.
         self._tails: OrderedDict[str, UploadTail] = OrderedDict()
         self.limits = limits
@@ -102,7 +102,7 @@ class ResumableUploads:
 
         Raise what `Upload.announce` raises, or `TooManyRequests` if too many bytes wait. An upload token has no more
         uploads than files left: a further one takes the place of the oldest that has no byte, such as one whose
-        creation was not answered.
+        creation got no response.
         """
         try:
             await upload.name_context(announced.context_key)
@@ -161,8 +161,8 @@ class ResumableUploads:
         """Append the chunks from `offset` on, and return the upload as it is then.
 
         What has come is kept if the chunks end in an exception, which is raised again; with `whole` all is dropped
-        then. `announced` is how many bytes will come, if that is known; `kept` is told each time that more are kept.
-        Raise `UploadTakenOver` if the upload is not open at this offset, or another request goes on with it;
+        then. `announced` is how many bytes will come, if that is known; `kept` is called each time that more are kept.
+        Raise `UploadTakenOver` if the upload is not open at this offset, or another request continues it;
         `PartLost`, `ServiceUnavailable`, `StorageFull`.
         """
         if announced is not None:
@@ -188,7 +188,7 @@ class ResumableUploads:
             if kept is not None:
                 kept(current)
 
-        writer: PartWriter
+        writer: UploadPartWriter
         if isinstance(self._store, KeepsFiles):
             writer = FileWriter(self._store, begun, note, tail=tail, digest=digest, holds_back=whole)
         else:
@@ -199,7 +199,7 @@ class ResumableUploads:
                     async for chunk in chunks:
                         await writer.write(chunk)
                 except PartLost:
-                    await self.abandon(begun)  # its client begins anew
+                    await self.abandon(begun)  # its client starts again
                     raise
                 except Exception:
                     if not whole:
@@ -224,10 +224,10 @@ class ResumableUploads:
         return counted
 
     def _take_tail(self, upload: ResumableUpload, offset: int) -> UploadTail | None:
-        """Return how a request may go on with the file of the one before, which ended in this process, or None.
+        """Return how a request may continue the file of the previous one, which ended in this process, or None.
 
-        Such a request begins no generation: it takes the upload with its first note. Whoever begins meanwhile has no
-        tail and so begins one, and that note finds no row to change.
+        Such a request begins no generation: it takes the upload with its first note. A concurrent request has no tail
+        and so begins one, and that note finds no row to change.
         """
         tail = self._tails.pop(upload.upload_id, None)
         is_open = upload.state is UploadState.OPEN and not upload.is_over and upload.received == offset
@@ -263,7 +263,7 @@ class ResumableUploads:
     # The verdict
 
     async def finish(self, upload: ResumableUpload, begin: Callable[[Attempt], Upload], run: Run) -> Stored:
-        """Return the stored file of a complete upload: judge it, wait for whoever judges it, or repeat the outcome.
+        """Return the stored file of a complete upload: judge it, wait for the request that does, or repeat the outcome.
 
         An attempt is begun by `begin` and made within `run`, which counts it.
 
@@ -290,7 +290,7 @@ class ResumableUploads:
                     try:
                         return await run(judged, partial(self._judge, attempt, judged))
                     except PartLost:
-                        await self.abandon(attempt)  # its client begins anew
+                        await self.abandon(attempt)  # its client starts again
                         raise
             elif time.monotonic() >= deadline:
                 raise ServiceUnavailable("verdict (it is still being taken)")
@@ -371,7 +371,7 @@ class ResumableUploads:
         return upload
 
     async def _stored(self, upload: ResumableUpload) -> Stored:
-        """Return what was answered when the file was stored; raise `NotFound` if it was deleted."""
+        """Return the result of the request that stored the file; raise `NotFound` if it was deleted."""
         async with self._database.reading(upload.tenant_id) as connection:
             file = await file_rows.find(connection, upload.tenant_id, upload.file_id or "")
             decision = await decision_rows.find(connection, upload.tenant_id, upload.report_id or "")

@@ -207,15 +207,15 @@ class Channel:
             return None
         length, number = protocol.HEADER.unpack_from(self._buffer)
         if number != self._expected[0].number:
-            raise protocol.FrameError("it answered another request")
+            raise protocol.FrameError("it replied to another request")
         if length > protocol.REPLY_MAX:
-            raise protocol.FrameError(f"its answer is longer than {protocol.REPLY_MAX} bytes")
+            raise protocol.FrameError(f"its reply is longer than {protocol.REPLY_MAX} bytes")
         end = protocol.HEADER.size + length
         if len(self._buffer) < end:
             return None
-        # A worker whose other jobs were withdrawn may still answer them; nobody listens to those answers.
+        # A worker whose other jobs were withdrawn may still reply to them; those replies are dropped.
         if len(self._buffer) > end and len(self._expected) == 1 and not self.has_withdrawn:
-            raise protocol.FrameError("it answered more than it was asked")
+            raise protocol.FrameError("it sent more than was requested")
         body = protocol.parse(bytes(self._buffer[protocol.HEADER.size : end]))
         del self._buffer[:end]
         return body
@@ -236,5 +236,5 @@ class Channel:
 
 def _resolve(future: "asyncio.Future[Reply]", reply: Reply) -> None:
     if not future.done():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits
             future.set_result(reply)

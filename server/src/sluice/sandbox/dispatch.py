@@ -1,7 +1,7 @@
 """Dispatch jobs to workers: fair scheduling between tenants, batches of small files, and one retry in a fresh worker.
 
-Small files of one tenant that wait for a worker go to it together. To wake a process costs more than the check of a
-small file, and a process that goes on from file to file finds its code in the cache: of four files together each costs
+Small files of one tenant that wait for a worker go to it together. Waking a process costs more than checking a
+small file, and a process that checks file after file finds its code in the cache: of four files together each costs
 half of what it costs alone (docs/performance.md). A file that arrives while a worker is idle waits for no other.
 """
 

@@ -31,7 +31,7 @@ from sluice_inspect.child.shared_buffer import SharedBuffer
 LEVELS: Final[tuple[Level, ...]] = ("strict", "seccomp", "limits-only")  # the strictest first
 
 _WORKERS_PER_SLOT: Final = 4  # idle workers are kept for their tenants
-# Pauses between restarts of a zygote that keeps exiting; they begin anew once one has lived for `_SETTLED_SECONDS`.
+# Pauses between restarts of a zygote that keeps exiting; they are reset once one has lived for `_SETTLED_SECONDS`.
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SETTLED_SECONDS: Final = 60.0

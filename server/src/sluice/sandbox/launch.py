@@ -143,7 +143,7 @@ class SharedZygote:
             self._process = os.pidfd_open(pid)
 
     def kill(self) -> None:
-        """Kill it: to be called only if it does not answer, since it serves other processes too."""
+        """Kill it: to be called only if it does not reply, since it serves other processes too."""
         if self._process >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)

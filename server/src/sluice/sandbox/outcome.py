@@ -70,7 +70,7 @@ def _result_of_reply(body: Mapping[str, object], ms: float) -> RunResult:
             return OverLimit("memory", ms)
         case {"raised": str(why), "recycle": bool()}:
             return Crashed(why[:_WHY_MAX], ms)
-    return Crashed("its answer is of no known form", ms)
+    return Crashed("its reply is of no known form", ms)
 
 
 def _result_of_exit(exit_status: ExitStatus | None, memory_bytes: int, ms: float) -> RunResult:

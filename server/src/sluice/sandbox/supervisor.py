@@ -137,7 +137,7 @@ class Supervisor:
     async def exit_status(self, worker: Worker) -> ExitStatus | None:
         """Kill a worker and return how it exited, on its own or by this.
 
-        Return None if the zygote is gone or does not answer.
+        Return None if the zygote is gone or does not reply.
         """
         self.kill(worker)
         await asyncio.wait([worker.exited], timeout=_EXIT_SECONDS)
@@ -200,7 +200,7 @@ class Supervisor:
                     self._exits.pop(number).set_result(ExitStatus(status, peak))
 
     def _fail(self) -> None:
-        """Give up a zygote that exited or no longer answers; its workers die with it."""
+        """Give up a zygote that exited or no longer replies; its workers die with it."""
         if self.is_alive:
             self._disconnect()
             self._process.kill()

@@ -61,7 +61,7 @@ class Infected:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """The scanner answered, but did not scan all of it: a size, recursion or time limit of its own. Never clean."""
+    """The scanner replied, but did not scan all of it: a size, recursion or time limit of its own. Never clean."""
 
     why: str
     engine: str
@@ -72,7 +72,7 @@ class Incomplete:
 
 @dataclass(frozen=True, slots=True)
 class ScannerUnavailable:
-    """No valid answer came in time. Neither clean nor infected: the upload has to be tried again."""
+    """No valid reply came in time. Neither clean nor infected: the upload has to be tried again."""
 
     why: str
     engine: str

@@ -141,4 +141,4 @@ def _parse(verdict: bytes) -> CleanVerdict | None:
 
 
 def _describe(error: RedisError | OSError | RuntimeError) -> str:
-    return f"no answer ({type(error).__name__})"
+    return f"no reply ({type(error).__name__})"

@@ -130,17 +130,17 @@ def _copy(buffer: SharedBuffer, extent: Extent, fd: int) -> None:
 def _parse(payload: Mapping[str, object], ms: float, buffer: SharedBuffer | None) -> UnpackReport:
     """Return the report in a job's payload. Raise `_InvalidReport`."""
     if payload.get("signatures") != RULES_VERSION:
-        raise _InvalidReport("the scan answered by other rules than ours")
+        raise _InvalidReport("the scan used other rules than ours")
     if len(payload) == _SHORTEST_REPORT and payload.get("complete") is True:
         return UnpackReport(None, "", ms)
     if not payload.keys() <= (_FIELDS if buffer is not None else _FIELDS - {"laid"}):
-        raise _InvalidReport("the scan answered with other fields than it has")
+        raise _InvalidReport("the scan returned other fields than it has")
     full = {**_DEFAULTS, **payload}
     threat, why = full["threat"], full["why"]
     if not all(isinstance(full[name], bool) for name in _FLAGS) or not _is_text(why):
-        raise _InvalidReport("the scan answered with values that are none")
+        raise _InvalidReport("the scan returned values that are none")
     if threat is not None and (not _is_text(threat) or not threat):
-        raise _InvalidReport("the scan answered with a threat without a name")
+        raise _InvalidReport("the scan returned a threat without a name")
     if full["complete"] != (threat is None and why == ""):
         raise _InvalidReport("the scan contradicted itself")
     return UnpackReport(
@@ -164,20 +164,20 @@ def _parse(payload: Mapping[str, object], ms: float, buffer: SharedBuffer | None
 
 def _parse_number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _InvalidReport("the scan answered with numbers that are none")
+        raise _InvalidReport("the scan returned numbers that are none")
     return value
 
 
 def _parse_names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > _NAMES_MAX or not all(_is_text(name) for name in value):
-        raise _InvalidReport("the scan answered with names that are none")
+        raise _InvalidReport("the scan returned names that are none")
     return tuple(map(str, value))
 
 
 def _parse_extents(value: object, buffer: SharedBuffer) -> tuple[Extent, ...]:
     """Return the extents, which must lie one behind another within the buffer, as a worker writes them."""
     if not isinstance(value, list):
-        raise _InvalidReport("the scan answered with extents that are none")
+        raise _InvalidReport("the scan returned extents that are none")
     extents: list[Extent] = []
     at = 0
     for extent in value:
@@ -188,9 +188,9 @@ def _parse_extents(value: object, buffer: SharedBuffer) -> tuple[Extent, ...]:
                 extents.append(Extent(start, size, opened))
                 at = start + size
             case _:
-                raise _InvalidReport("the scan answered with extents that are none")
+                raise _InvalidReport("the scan returned extents that are none")
     if at > buffer.size:
-        raise _InvalidReport("the scan answered with extents beyond the shared buffer")
+        raise _InvalidReport("the scan returned extents beyond the shared buffer")
     return tuple(extents)
 
 

@@ -23,7 +23,7 @@ CONSOLE_SCOPES: Final = frozenset({Scope.METADATA, Scope.REVIEW, Scope.ADMIN})
 
 @dataclass(frozen=True, slots=True)
 class IssuedLink:
-    """A link just made, with the text that stands in its address."""
+    """A new link, with the text in its address."""
 
     link: Link
     text: str = field(repr=False)

@@ -2,7 +2,7 @@
 
 <tenant id>.<row id>.<43 characters of secret>
 
-The tenant stands in the text so that its row is looked up like any other of that tenant. Only the SHA-256 of the
+The text contains the tenant so that the row is found like any other of that tenant. Only the SHA-256 of the
 secret is stored: with 256 random bits there is nothing to guess.
 """
 

@@ -31,7 +31,7 @@ async def probe_store(store: ObjectStore, folder: str) -> None:
     """Put, read and delete one small object under a new key in `folder`; raise `StoreError` with what failed."""
     key = f"{folder}/{secrets.token_hex(16)}"
     if await store.size(key) is not None:
-        raise StoreError("The store says that it holds an object which nobody has put there.")
+        raise StoreError("The store reports an object that was never put there.")
     try:
         found = await _put_and_read(store, key)
     except StoreError:
@@ -40,7 +40,7 @@ async def probe_store(store: ObjectStore, folder: str) -> None:
         raise
     await store.delete(key)
     if found != _PROBE_BODY:
-        raise StoreError("The store answered other bytes than were put there.")
+        raise StoreError("The store returned other bytes than were put there.")
     if await store.size(key) is not None:
         raise StoreError("The store still holds an object that was just deleted.")
 

@@ -23,7 +23,7 @@ class StoreError(Exception):
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer, or refuses every request: the next request is likely to fail as well."""
+    """The store does not respond, or refuses every request: the next request is likely to fail as well."""
 
 
 class StoreFull(StoreError):
@@ -129,7 +129,7 @@ class SweepsLeftovers(Protocol):
 
 @runtime_checkable
 class AbortsStaleParts(Protocol):
-    """A store that keeps, and bills, the parts of multipart uploads that nobody completed or aborted."""
+    """A store that keeps, and bills, the parts of multipart uploads that were neither completed nor aborted."""
 
     async def abort_stale_parts(self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool]) -> int:
         """Abort uploads that began longer ago than that, under keys below `prefix` that `is_ours` accepts.

@@ -130,10 +130,10 @@ class UploadTokens:
         return token, limits
 
     async def authenticate(self, text: str, method: Method, use: TokenUse, *, key: str | None = None) -> Principal:
-        """Return whom a presented token stands for; raise `Unauthenticated` for every cause alike.
+        """Return the principal of a presented token; raise `Unauthenticated` for every cause alike.
 
         An upload that begins is counted as an attempt, and a spent token is refused too; an expired one is good only to
-        go on with an upload. One whose idempotency `key` an earlier upload had is let in although no upload can begin,
+        continue an upload. One whose idempotency `key` an earlier upload had is let in although no upload can begin,
         and is not counted (`UploadPermit.is_counted`), since it usually gets the recorded response. Raise
         `TooManyRequests` for an upload that begins if the key that made the token has no requests left.
         """

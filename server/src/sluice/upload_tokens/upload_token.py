@@ -9,7 +9,7 @@ from sluice.access import UploadPermit
 
 TokenStatus = Literal["active", "spent", "expired", "revoked"]
 Method = Literal["form", "tus"]
-# What a request does: it begins an upload, is asked for its credential once more, or goes on with an upload.
+# What a request does: it begins an upload, is asked for its credential once more, or continues an upload.
 TokenUse = Literal["begin", "again", "continue"]
 
 

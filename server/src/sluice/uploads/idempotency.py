@@ -5,7 +5,7 @@ which the upload is decided on, so whether the upload has ended, and how, is in 
 of it, and a crash between the two cannot happen. The transaction that reserves a file holds the row as well, so of two
 requests that both believe the key to be theirs, only one can write a file.
 
-Without a key, the same file that was rejected for its content a minute ago is answered from that decision.
+Without a key, the same file that was rejected for its content a minute ago is rejected by that decision.
 """
 
 import hashlib
@@ -98,7 +98,7 @@ async def _claim(connection: Connection, claim: KeyClaim) -> DecisionRecord | No
 
 
 def _is_final(decision: DecisionRecord) -> bool:
-    """Return whether the same bytes would end the same way: what passes with time is judged anew."""
+    """Return whether the same bytes would end the same way: temporary conditions are judged again."""
     if decision.outcome == "undecided":
         return False
     return decision.reason is None or decision.outcome != "rejected" or not WORDS[Reason(decision.reason)].retryable
@@ -138,7 +138,7 @@ def _rejected(decision: DecisionRecord) -> FileRejected:
 
 
 def _stored(decision: DecisionRecord, file: ReceivedFile) -> Stored:
-    """Return the answer to the earlier upload. What is not in the decision log was sent again."""
+    """Return the response to the earlier upload. What is not in the decision log was sent again."""
     report = VerdictReport.of(decision)
     return Stored(
         file_id=report.file_id or "",

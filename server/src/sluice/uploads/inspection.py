@@ -102,7 +102,7 @@ async def _check(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox
     fact = _parse_report(result.payload, result.ms)
     if fact is None:
         # The worker was taken over or is broken: nothing that it says of this file is believed.
-        detail = "the checker answered what no checker answers"
+        detail = "the checker returned an invalid result"
         return ExamineFact(None, died=True, overran=None, detail=detail, ms=result.ms)
     return fact
 
@@ -147,15 +147,15 @@ async def scan(
 
     `unpack_report` is resolved by the examination of the same file, if there is one (see `Scanner.scan`).
     """
-    answer = await scanner.scan(sealed, tenant_id=tenant_id, unpack_report=unpack_report)
-    if isinstance(answer, ScannerUnavailable):
-        log.warning("scan_unavailable", tenant_id=tenant_id, engine=answer.engine, why=answer.why)
+    result = await scanner.scan(sealed, tenant_id=tenant_id, unpack_report=unpack_report)
+    if isinstance(result, ScannerUnavailable):
+        log.warning("scan_unavailable", tenant_id=tenant_id, engine=result.engine, why=result.why)
         raise ServiceUnavailable("malware scanner")
-    engine, signatures, ms, member = answer.engine, answer.signatures, answer.ms, answer.member
-    match answer:
+    engine, signatures, ms, member = result.engine, result.signatures, result.ms, result.member
+    match result:
         case Clean():
-            return ScanFact("clean", None, "", engine, signatures, ms, member, answer.cached, answer.flags)
+            return ScanFact("clean", None, "", engine, signatures, ms, member, result.cached, result.flags)
         case Infected():
-            return ScanFact("infected", answer.threat, f"found {answer.threat}", engine, signatures, ms, member)
+            return ScanFact("infected", result.threat, f"found {result.threat}", engine, signatures, ms, member)
         case Incomplete():
-            return ScanFact("incomplete", None, answer.why, engine, signatures, ms, member)
+            return ScanFact("incomplete", None, result.why, engine, signatures, ms, member)

@@ -24,7 +24,7 @@ from sluice_inspect.report import Report
 
 CONTENT_CHECKS: Final = tuple(f"policy.{name}" for name in CONTENT_POLICIES)
 
-# The flags of a report that each kind of active content stands for.
+# The flags of a report for each kind of active content.
 FLAGS_OF: Final[Mapping[ActiveContentKind, tuple[str, ...]]] = MappingProxyType(
     {
         "macros": ("macro", "macro.autorun"),

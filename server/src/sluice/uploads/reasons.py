@@ -49,8 +49,8 @@ Advice = Literal["wait", "send_another_file", "remove_password", "make_smaller",
 class Words:
     """The sentences for a reason.
 
-    `summary` completes "File rejected: …". `developer` explains to an integrator what was measured; what the sender is
-    told is in `sluice.messages`, under the code. `check` is the check of a report that gives the reason. `retryable`
+    `summary` completes "File rejected: …". `developer` explains to an integrator what was measured; what the sender
+    sees is in `sluice.messages`, under the code. `check` is the check of a report that gives the reason. `retryable`
     says whether the same bytes may pass later.
     """
 
@@ -81,14 +81,14 @@ WORDS: Final = MappingProxyType(
         ),
         Reason.RATE_LIMIT_EXCEEDED: Words(
             "too many uploads in a short time",
-            "The context's upload_rate_limit was reached; Retry-After says when a place falls free. Answered with 429.",
+            "The context's upload_rate_limit was reached; Retry-After says when a place falls free. The status is 429.",
             check="rate",
             advice="wait",
             retryable=True,
         ),
         Reason.MONTHLY_LIMIT_EXCEEDED: Words(
             "the monthly upload limit of the plan is reached",
-            "The tenant's plan allows no more stored files in this calendar month (UTC). Answered with 429.",
+            "The tenant's plan allows no more stored files in this calendar month (UTC). The status is 429.",
             check="plan",
             advice="wait",
             retryable=True,
@@ -221,5 +221,5 @@ WORDS: Final = MappingProxyType(
     }
 )
 
-# Reasons that are answered with 429: they pass with time.
+# Reasons with status 429: they pass with time.
 LIMIT_REASONS: Final = frozenset({Reason.RATE_LIMIT_EXCEEDED, Reason.MONTHLY_LIMIT_EXCEEDED})

@@ -1,6 +1,6 @@
 """Replay: what changed rules would have made of earlier uploads. Pure functions of the facts in the decision log.
 
-No bytes are needed. Where the changed rules ask for a fact that was not measured, the answer is unknown, and why.
+No bytes are needed. Where the changed rules ask for a fact that was not measured, the result is unknown, and why.
 """
 
 import json
@@ -17,7 +17,7 @@ from sluice.uploads.rules import CHECKS, decide, failures, mode_of
 from sluice.uploads.values import Facts, Rejection, Rules
 
 MOST_SAMPLES: Final = 5  # of each reason
-_MOST_RULES: Final = 100  # so many versions of the rules are kept in memory
+_MOST_RULES: Final = 100  # versions of the rules that are kept in memory
 _ORDER: Final[Mapping[str, int]] = MappingProxyType({check: number for number, check in enumerate(CHECKS)})
 # Rejections that the facts may not show: another upload took the last room while this one was judged.
 _CLAIMED: Final = frozenset({*LIMIT_REASONS, Reason.STORAGE_QUOTA_EXCEEDED})
@@ -45,7 +45,7 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
         Unknown.NOT_SCANNED: "The file was not scanned for malware: the scan was off, or another check rejected it.",
         Unknown.NOT_MEASURED: "The report was written by an earlier release, which did not measure what policies need.",
         Unknown.NOT_SEARCHED: "Not all of the file could be searched for active content, and none was found.",
-        Unknown.NOT_COMPARED: "Nobody looked for a stored file with the same bytes: the policy duplicates was off.",
+        Unknown.NOT_COMPARED: "Duplicates were not searched: the policy duplicates was off.",
         Unknown.DUPLICATE_CHANGED: "An earlier upload of the same bytes would be judged otherwise.",
         Unknown.RATE_LIMIT: "A change of the rate limit cannot be replayed: it depends on when uploads come.",
         Unknown.ROOM_TAKEN: "Another upload took the last room of the quota while this one was judged.",
@@ -238,7 +238,7 @@ def _policy_gaps(facts: Facts, rules: Rules, failed: set[str]) -> Iterator[_Gap]
 
 
 def _stays_stored(before: Verdict, after: Verdict | Unknown) -> bool | None:
-    """Return whether the bytes are stored after a change as before it; None if nobody knows."""
+    """Return whether the bytes are stored after a change as before it; None if that is unknown."""
     if isinstance(after, Unknown):
         return None
     return (before.outcome == "rejected") == (after.outcome == "rejected")

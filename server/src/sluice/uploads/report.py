@@ -31,7 +31,7 @@ class VerdictReport:
     outcome: VerdictOutcome
     reason: Reason | None
     rejection: Rejection | None
-    """The failure that gave the outcome; None for an upload that was accepted, or that nobody could judge."""
+    """The failure that gave the outcome; None for an upload that was accepted, or that could not be judged."""
     detail: str
     file_id: str | None
     context_key: str

@@ -74,7 +74,7 @@ class Reports:
             return await repository.load_durations(connection, tenant_id, since, MOST_MEASURED)
 
     async def groups(self, tenant_id: str, wanted: DecisionFilter) -> RejectionGroups:
-        """Return the newest rejections of a context and a reason in groups; at most `MOST_GROUPED` are looked at."""
+        """Return the newest rejections of a context and a reason in groups; at most `MOST_GROUPED` are examined."""
         if not _is_searchable(wanted):
             return RejectionGroups((), 0, truncated=False)
         async with self._database.reading(tenant_id) as connection:

@@ -37,7 +37,7 @@ from sluice.db.statement import BatchStatement, Statement
 from sluice.decisions import DecisionRecord
 from sluice.decisions.repository import log_decision
 from sluice.events import outbox
-from sluice.events.catalogue import FileQuarantined, FileRejected, FileStored, UploadTokenSpent
+from sluice.events.catalogue import FileQuarantined, FileRejectedEvent, FileStored, UploadTokenSpent
 from sluice.files import repository as file_rows
 from sluice.observe.stages import staged
 from sluice.uploads import sql_postgres, sql_sqlite
@@ -279,7 +279,7 @@ async def write_decision(database: Database, decision: Decision) -> None:
 
 async def reject(database: Database, decision: Decision, rejection: Rejection) -> None:
     """Append the decision on a rejected upload to the decision log, and write its event."""
-    event = FileRejected(
+    event = FileRejectedEvent(
         **_reported(decision),
         original_filename=decision.facts.filename,
         size_bytes=decision.facts.size_bytes,
@@ -296,7 +296,7 @@ async def find_duplicate(database: Database, tenant_id: str, context_key: str, s
 
 
 def _stored_event(decision: Decision, file: PendingFile) -> FileStored | FileQuarantined:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **_reported(decision),
         "file_id": file.file_id,
         "original_filename": file.name.original,
@@ -306,8 +306,8 @@ def _stored_event(decision: Decision, file: PendingFile) -> FileStored | FileQua
         "metadata": dict(file.metadata),
     }
     if decision.rejection is None:
-        return FileStored(**told)
-    return FileQuarantined(**told, reason=decision.rejection.reason.value)
+        return FileStored(**fields)
+    return FileQuarantined(**fields, reason=decision.rejection.reason.value)
 
 
 def _reported(decision: Decision) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def first_of_mode(found: Iterable[Rejection], mode: Mode) -> Rejection | None:
 def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     """Yield every check that the facts fail, in order, with the mode of the check. Checks that are off yield nothing.
 
-    A policy in report mode yields too: whoever asks decides by the mode.
+    A policy in report mode yields too: the caller decides by the mode.
     """
     yield from _judge_name_and_size(facts, rules)
     yield from _judge_limits(facts, rules)
@@ -157,7 +157,7 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
     if report is None:
         return False
     if check in INTEGRITY_CHECKS:
-        # The file check ends at the first fault, so what comes after it was not looked for.
+        # The file check ends at the first fault, so later checks were not made.
         faulty = [INTEGRITY_CHECKS.index(name) for name in found if name in INTEGRITY_CHECKS]
         return not faulty or INTEGRITY_CHECKS.index(check) < min(faulty)
     if check == "blank":

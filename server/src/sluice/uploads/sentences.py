@@ -12,7 +12,7 @@ from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.values import Facts, Rejection, Rules
 from sluice_inspect.report import UNKNOWN_TYPE, Report
 
-_ALL_SHOWN: Final = 8  # so many allowed extensions are listed; of more, the first few are named as examples
+_ALL_SHOWN: Final = 8  # above this number of allowed extensions, the first few are named as examples
 _EXAMPLES: Final = 5
 _EXTENSION_MAX: Final = 20
 

@@ -4,8 +4,8 @@ Others wait, first come first served, before a byte of their body is read.
 
 A tenant alone may have `per_tenant`. Where several tenants upload and uploads take longer than they need, each gets a
 smaller share, found as TCP Vegas finds its window (Brakmo and Peterson, 1995): halved while small uploads take half as
-long again as they did when few were under way, one more while they do not. So a flood waits in a line of its own, and
-nobody is held back where time is spent on waiting for a distant bucket.
+long again as they did when few were under way, one more while they do not. So a flood waits in a queue of its own, and
+uploads that only wait for a distant bucket are not held back.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from sluice.kit.fair_queue import FairQueue
 from sluice.observe.metrics import UPLOADS_WAITING
 
 _ADJUST_SECONDS: Final = 0.05
-_CROWDED: Final = 1.5  # uploads that take so many times longer than usual wait for each other
+_CROWDED: Final = 1.5  # uploads that take this many times longer than usual wait for each other
 _USUAL_OF_QUICKEST: Final = (
     2.0  # the usual time, as a multiple of the quickest, of a context that was never seen when it was quiet
 )
@@ -29,7 +29,7 @@ _WEIGHT_OF_NEWEST: Final = 0.05
 _MOST_CONTEXTS: Final = 1000
 _SMALL_BYTES: Final = 64 * 1024  # uploads whose time shows how busy the service is, and not how large they are
 _WAITING_PER_SLOT: Final = 4  # uploads that may wait for each slot of a tenant; each takes a connection
-_PER_TOKEN: Final = 8  # uploads of one upload token: whoever has it may be slow on purpose
+_PER_TOKEN: Final = 8  # uploads of one upload token: its holder may be slow on purpose
 _LEAST_SHARE: Final = 2 * (os.cpu_count() or 2)  # enough to keep every core busy
 
 
@@ -108,7 +108,7 @@ class UploadSlots:
         return True if held.get(tenant_id, 0) < (self.share if has_others else self._per_tenant) else None
 
     def _adjust(self) -> None:
-        """Find the share anew, as long as there are uploads."""
+        """Compute the share again, as long as there are uploads."""
         if self._durations.are_crowded():
             self.share = max(_LEAST_SHARE, min(self.share, max(self._queue.held.values(), default=0)) // 2)
         else:

@@ -42,7 +42,7 @@ class Sha256(Protocol):
         ...
 
     def copy(self) -> Self:
-        """Return another that goes on from here."""
+        """Return a copy that continues from here."""
         ...
 
 
@@ -57,7 +57,7 @@ class Spool:
     ) -> None:
         """Bytes beyond `memory_bytes` go into `folder`.
 
-        `kept_here`: files will be flushed to this disk, so writing may start at once. `digest` goes on with that of
+        `kept_here`: files will be flushed to this disk, so writing may start at once. `digest` continues that of
         what came before.
         """
         self._memory_bytes = memory_bytes
@@ -84,7 +84,7 @@ class Spool:
 
     @classmethod
     def at_end_of(cls, fd: int, size: int, digest: Sha256) -> Self:
-        """Return a spool that appends to a file of this disk with `size` bytes, and goes on with their digest.
+        """Return a spool that appends to a file of this disk with `size` bytes, and continues their digest.
 
         It closes `fd`.
         """
@@ -114,7 +114,7 @@ class Spool:
             await asyncio.wait([self._under_way])  # the caller closes the file
 
     def become_file(self, fd: int, size: int, digest: Sha256) -> None:
-        """Have all bytes in a file that nobody writes to any more, and whose digest is known. The spool closes `fd`."""
+        """Have all bytes in a file that is no longer written to, and whose digest is known. The spool closes `fd`."""
         os.close(self._fd)
         self._fd, self.in_memory, self.size, self._digest = fd, False, size, digest
         self._is_sealed = True
@@ -152,7 +152,7 @@ class Spool:
             under_way.add_done_callback(self._end_after)
 
     def _end_after(self, written: "asyncio.Future[None]") -> None:
-        written.exception()  # whoever is to know has been told
+        written.exception()  # retrieved, so that asyncio does not log it
         self._end()
 
     def _end(self) -> None:
@@ -247,7 +247,7 @@ class SpoolRoom:
     async def take(self, tenant_id: str, size: int) -> Room:
         """Return room for `size` bytes, to be given back with `put_back`; raise `SpoolBusy` if there is none in time.
 
-        Nobody gets more than the share of a tenant.
+        No tenant gets more than its share.
         """
         try:
             with UPLOADS_WAITING_FOR_SPOOL.track_inprogress():

@@ -11,9 +11,9 @@ from typing import Final
 from sluice.decisions import FailedSum, Mark, MarkState
 from sluice.usage import UsageRow
 
-# Groups are made of so many rejections, the newest, so that they cost the same however long the log is.
+# Groups are formed from this many of the newest rejections, so that their cost does not grow with the log.
 MOST_GROUPED: Final = 10_000
-# How long verdicts take is measured on so many uploads, the newest.
+# Durations of verdicts are measured on this many of the newest uploads.
 MOST_MEASURED: Final = 2000
 
 
@@ -102,7 +102,7 @@ class RejectionGroup:
 
     @property
     def state(self) -> MarkState | None:
-        """What holds of the group now: None is open, as it is again after a rejection that nobody has seen."""
+        """The present state of the group: None is open, also after a rejection that is newer than the review."""
         if self.mark is None or (self.mark.state == "reviewed" and self.mark.report_id < self.newest_report_id):
             return None
         return self.mark.state
@@ -110,7 +110,7 @@ class RejectionGroup:
 
 @dataclass(frozen=True, slots=True)
 class RejectionGroups:
-    """The groups of the newest rejections, the largest first. `truncated`: there are more than were looked at."""
+    """The groups of the newest rejections, the largest first. `truncated`: there are more than were examined."""
 
     groups: Sequence[RejectionGroup]
     rejections: int

@@ -89,7 +89,7 @@ class Purpose:
     `all_checks`: the checks after the first failure are made too, as far as its bytes are there.
     `declared_bytes`: how many bytes will come, by the head of the request, if it states that.
     `attempt`: that of the resumable upload whose bytes came in earlier requests.
-    `idempotency_key`: by which a repeated upload gets the answer of the first.
+    `idempotency_key`: by which a repeated upload gets the response of the first.
     """
 
     stores: bool = True
@@ -182,7 +182,7 @@ class Upload:
             await self._judge_so_far()
 
     def end_file(self) -> None:
-        """Take note that all bytes of the file came."""
+        """Record that all bytes of the file have arrived."""
         self._form.is_whole = True
 
     def take_metadata(self, raw: bytes) -> None:
@@ -372,9 +372,9 @@ class Upload:
     # What several steps share
 
     @property
-    def _named(self) -> KeyClaim | Attempt | None:
-        """Whoever finds the report of this upload by its id, which was chosen before."""
-        return self._claim or self._purpose.attempt
+    def _chosen_report_id(self) -> str | None:
+        """The report id that the key claim or the attempt has chosen; None: the upload gets a new one."""
+        return holder.report_id if (holder := self._claim or self._purpose.attempt) is not None else None
 
     async def _require_passing(
         self, facts: Facts, caller: Principal, snapshot: ContextSnapshot, *, is_last: bool = False
@@ -403,7 +403,8 @@ class Upload:
         await self._count_attempt()
         decision = self._decision(facts, caller, snapshot, rejection=rejection)
         if self._purpose.stores:
-            if self._named is None and (earlier := await find_rejected(self._engines.database, decision)) is not None:
+            is_new = self._chosen_report_id is None
+            if is_new and (earlier := await find_rejected(self._engines.database, decision)) is not None:
                 return earlier
             await repository.reject(self._engines.database, decision, rejection)
             log.info(
@@ -463,7 +464,7 @@ class Upload:
             outcome = "quarantined"
         now = self._engines.clock()
         return Decision(
-            report_id=new_id("rep", now) if self._named is None else self._named.report_id,
+            report_id=self._chosen_report_id or new_id("rep", now),
             tenant_id=caller.tenant_id,
             file_id=file_id,
             context_key=snapshot.context.context_key,

@@ -134,7 +134,7 @@ class ExamineFact:
 
 @dataclass(frozen=True, slots=True)
 class ScanFact:
-    """The answer of the scanner. An unavailable scanner is no fact but an error.
+    """The result of the scanner. An unavailable scanner is no fact but an error.
 
     `member` is the address of the daemon that said so, empty where there is none; `cached` tells a verdict that was
     given earlier on the same bytes; `flags` name what is no threat and yet worth knowing.
@@ -175,7 +175,7 @@ class Facts:
     examined: ExamineFact | None = None
     scanned: ScanFact | None = None
     duplicate_of: str | None = None
-    """Id of a stored file of the context with the same bytes, empty if there is none; None if nobody looked."""
+    """Id of a stored file of the context with the same bytes, empty if there is none; None if there was no search."""
     is_whole: bool = True
     """Whether all bytes of the file came; otherwise `size_bytes` are those that came before it was rejected."""
 
@@ -451,4 +451,4 @@ class Stored:
     rate: RateFact | None
     rate_limit: RateLimit | None
     is_replayed: bool = False
-    """Whether an earlier request stored it, and got this answer first."""
+    """Whether an earlier request stored it, and got this response first."""

@@ -31,7 +31,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much of a limit is used; `limit` None: unlimited. `resets_at`: when it begins anew, None: never."""
+    """How much of a limit is used; `limit` None: unlimited. `resets_at`: when the count is reset, None: never."""
 
     name: LimitName
     used: int

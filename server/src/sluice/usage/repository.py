@@ -61,7 +61,7 @@ async def load(
 
 
 async def add_uploads(connection: Connection, tenant_id: str, day: str, context_key: str, number: int) -> None:
-    """Add uploads of a day that no file stands for: those that a demo writes into the past."""
+    """Add uploads of a day that have no file: those that a demo writes into the past."""
     row = {"tenant_id": tenant_id, "day": day, "context_key": context_key, "kind": UPLOAD, "number": number, "bytes": 0}
     await connection.execute(insert(usage_deltas).values(row))
 

@@ -54,7 +54,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event on its way to one endpoint, and the answer of the last attempt."""
+    """One event on its way to one endpoint, and the response of the last attempt."""
 
     delivery_id: str
     tenant_id: str
@@ -74,7 +74,7 @@ class Delivery:
 
 
 def next_wait(attempts: int, retry_after: timedelta | None) -> timedelta | None:
-    """Return how long to wait after so many attempts that failed; None: it was the last.
+    """Return how long to wait after this many failed attempts; None: it was the last.
 
     What the receiver asks for is honoured up to 24 hours, if it is longer.
     """

@@ -100,7 +100,7 @@ async def list_deliveries(
 
 
 async def redeliver(connection: Connection, tenant_id: str, delivery_id: str) -> Delivery | None:
-    """Let a delivery begin anew, and return it; None if its endpoint or its event is gone."""
+    """Restart a delivery, and return it; None if its endpoint or its event is gone."""
     has_endpoint = exists().where(
         webhook_endpoints.c.tenant_id == tenant_id, webhook_endpoints.c.endpoint_id == _columns.endpoint_id
     )
@@ -203,7 +203,7 @@ async def add_deliveries(
 ) -> int:
     """Insert a delivery of each event, and return how many are to be made.
 
-    An event that has one keeps it; with `again`, one that failed begins anew.
+    An event that has one keeps it; with `again`, a failed one is restarted.
     """
     if not sent:
         return 0

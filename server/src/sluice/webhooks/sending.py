@@ -1,4 +1,4 @@
-"""Sending one webhook: the address is judged before it is dialled, and what the receiver answers is kept in part."""
+"""Sending one webhook: the address is judged before it is dialled, and part of the response is kept."""
 
 import asyncio
 import ipaddress
@@ -25,7 +25,7 @@ from sluice.buckets.endpoints import (
     require_allowed,
     require_allowed_addresses,
 )
-from sluice.kit.bounded_answers import BoundedBackend, TooLongAnswer
+from sluice.kit.bounded_answers import BoundedBackend, TooLongResponse
 from sluice.observe.log import log
 from sluice.webhooks.signature import signed_headers
 
@@ -34,16 +34,16 @@ _BODY_BYTES: Final = 2048
 _MOST_HEADERS: Final = 50
 _MOST_ADDRESSES: Final = 3
 _CONNECTIONS: Final = 4
-_ANSWER_BYTES: Final = 64 * 1024
+_RESPONSE_BYTES: Final = 64 * 1024
 _WAITS: Final = ("connect", "read", "write", "pool")
 _FAULTS: Final[Mapping[type[Exception], str]] = MappingProxyType(
     {
-        TooLongAnswer: f"an answer of more than {_ANSWER_BYTES // 1024} KiB",
+        TooLongResponse: f"a response of more than {_RESPONSE_BYTES // 1024} KiB",
         httpcore.ConnectError: "no connection: refused, or the certificate of the host is not trusted here",
         httpcore.NetworkError: "the connection was lost",
-        httpcore.RemoteProtocolError: "the answer is not valid HTTP",
+        httpcore.RemoteProtocolError: "the response is not valid HTTP",
         httpcore.LocalProtocolError: "the request cannot be sent to this URL",
-        httpcore.TimeoutException: "no answer in time",
+        httpcore.TimeoutException: "no response in time",
         httpx.InvalidURL: "the URL is not valid",
         OSError: "the host cannot be reached",
         UnicodeError: "the URL is not valid",
@@ -58,8 +58,8 @@ class NoAddress(EndpointRefused):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of one attempt. `status` None: there was no answer, and `error` says why."""
+class SendResult:
+    """What became of one attempt. `status` None: there was no response, and `error` says why."""
 
     status: int | None
     headers: tuple[str, ...]
@@ -136,14 +136,14 @@ class WebhookSender:
         self._seconds = seconds
         # It uses no proxy of the environment, which would connect to an address that was not judged.
         self._connections = httpcore.AsyncConnectionPool(
-            tls, max_connections=_CONNECTIONS, network_backend=BoundedBackend(_ANSWER_BYTES)
+            tls, max_connections=_CONNECTIONS, network_backend=BoundedBackend(_RESPONSE_BYTES)
         )
 
     async def aclose(self) -> None:
         """Close its connections."""
         await self._connections.aclose()
 
-    async def send(self, event: dict[str, Any]) -> Answer:
+    async def send(self, event: dict[str, Any]) -> SendResult:
         """Send one event and return what became of it. Never raise for what the receiver does."""
         body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
         began = time.monotonic()
@@ -152,17 +152,17 @@ class WebhookSender:
                 addresses = await judged_addresses(self._url, self._allowed, self._resolve)
                 return await self._post(addresses, event["id"], body, began)
         except EndpointRefused as fault:
-            return _no_answer(str(fault), began)
+            return _no_response(str(fault), began)
         except TimeoutError:
-            return _no_answer(f"no answer within {self._seconds:g} s", began)
+            return _no_response(f"no response within {self._seconds:g} s", began)
         except Exception as fault:  # noqa: BLE001  (an attempt that raises would be neither noted nor counted)
             error = next((words for kind, words in _FAULTS.items() if isinstance(fault, kind)), None)
             if error is None:
                 log.exception("webhook_attempt_failed", host=urlsplit(self._url).hostname)
                 error = "the attempt failed"
-            return _no_answer(error, began)
+            return _no_response(error, began)
 
-    async def _post(self, addresses: Sequence[str], event_id: str, body: bytes, began: float) -> Answer:
+    async def _post(self, addresses: Sequence[str], event_id: str, body: bytes, began: float) -> SendResult:
         url = httpx.URL(self._url)
         headers = [
             ("Host", url.netloc.decode("ascii")),
@@ -181,16 +181,16 @@ class WebhookSender:
                 async with self._connections.stream(
                     "POST", target, headers=headers, content=body, extensions=extensions
                 ) as response:
-                    return await _answer(response, began)
+                    return await _result_of(response, began)
             except httpcore.ConnectError:
                 if address == tried[-1]:
                     raise
         raise httpcore.ConnectError("no address")
 
 
-async def _answer(response: httpcore.Response, began: float) -> Answer:
+async def _result_of(response: httpcore.Response, began: float) -> SendResult:
     headers = httpx.Headers(response.headers)
-    answer = Answer(
+    result = SendResult(
         status=response.status,
         headers=tuple(sorted({name.lower()[:100] for name in headers}))[:_MOST_HEADERS],
         body=await _beginning(response),
@@ -198,7 +198,7 @@ async def _answer(response: httpcore.Response, began: float) -> Answer:
         retry_after=_retry_after(headers.get("retry-after")),
         duration_ms=_since(began),
     )
-    return answer if answer.is_success else replace(answer, error=f"status {answer.status}")
+    return result if result.is_success else replace(result, error=f"status {result.status}")
 
 
 async def _beginning(response: httpcore.Response) -> str:
@@ -225,9 +225,9 @@ def _retry_after(text: str | None) -> timedelta | None:
         return None
 
 
-def _no_answer(error: str, began: float) -> Answer:
+def _no_response(error: str, began: float) -> SendResult:
     storable = error.encode(errors="replace").decode().replace("\0", "")  # no database stores half a character
-    return Answer(None, (), "", storable[:255], None, _since(began))
+    return SendResult(None, (), "", storable[:255], None, _since(began))
 
 
 def _since(began: float) -> int:

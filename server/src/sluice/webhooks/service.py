@@ -179,7 +179,7 @@ class Webhooks:
             return await repository.list_deliveries(connection, tenant_id, endpoint_id, state, request)
 
     async def redeliver(self, by: AuditAction, delivery_id: str) -> Delivery:
-        """Let a delivery begin anew; raise `NotFound`, also if its event is older than 30 days."""
+        """Restart a delivery. Raise `NotFound` if there is none, or if its event is older than 30 days."""
         async with self._database.transaction(by.tenant_id) as connection:
             delivery = await repository.redeliver(connection, by.tenant_id, delivery_id)
             if delivery is None:

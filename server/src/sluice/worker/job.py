@@ -45,7 +45,7 @@ class Step:
 
 @contextmanager
 def error_boundary(job: str, **item: object) -> Iterator[None]:
-    """Log an unexpected exception about one item, which stays due, and go on with the next.
+    """Log an unexpected exception about one item, which stays due, and continue with the next.
 
     `DatabaseUnavailable` is raised: it concerns all items.
     """
@@ -62,7 +62,7 @@ async def repeat(
 ) -> None:
     """Repeat `once` until `stop` is set: immediately if it returns that it did something, else after a pause.
 
-    An exception is logged and the job goes on: what is due is still in the database.
+    An exception is logged and the job continues: what is due is still in the database.
     """
     while not stop.is_set():
         done = 0

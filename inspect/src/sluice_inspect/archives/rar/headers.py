@@ -209,7 +209,7 @@ def decode_wide_name(plain: bytes, differences: bytes) -> str:
 
 
 def _operations(codes: Iterator[int]) -> Iterator[int]:
-    # Four operations of two bits share a byte, which stands in front of their operands.
+    # Four operations of two bits share a byte, which precedes their operands.
     while (flags := next(codes, None)) is not None:
         for shift in (6, 4, 2, 0):
             yield flags >> shift & 3

@@ -83,7 +83,7 @@ def _unreadable_reason(layout: RarLayout) -> Encrypted | Unsupported | None:
     if encrypted:
         return Encrypted(f"{encrypted} of {len(layout.members)} members are protected by a password")
     if layout.is_partial:
-        return Unsupported("the archive is one volume of several: the others are not at hand")
+        return Unsupported("the archive is one volume of several: the others are not available")
     if not all(member.is_current or member.is_stored for member in layout.members):
         return Unsupported("the archive is packed by a version of RAR whose way of packing cannot be read here")
     return None

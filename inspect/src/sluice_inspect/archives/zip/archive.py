@@ -134,7 +134,7 @@ def _check_layout(
                 finding, f"members of the archive share the same bytes; unpacked they would be {claimed} bytes"
             )
         if headers[index].packed != member.packed and not headers[index].is_announced:
-            # A reader of the local headers takes the size there and goes on within the data.
+            # A reader of the local headers takes the size there and continues within the data.
             _refuse_hidden_member(source, headers[index].data, data_end)
         if member.flags & DESCRIPTOR_FLAG or headers[index].is_announced:
             data_end += _descriptor_size(source.read_at(data_end, min(24, next_start - data_end)), member)
@@ -218,7 +218,7 @@ def _unpack(source: RandomAccess, member: ZipMember, data: int, budget: Budget) 
     if member.method == _DEFLATED and feed.peek(1):
         raise Unsafe(
             Finding.ARCHIVE_UNSAFE,
-            f"the packed data of member {member.name!r} goes on behind its end, where some readers look for the next",
+            f"the packed data of member {member.name!r} continues after its end, where some readers expect the next",
         )
 
 

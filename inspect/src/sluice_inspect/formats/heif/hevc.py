@@ -1,6 +1,6 @@
 """Decoding of one HEVC picture with libde265, whose warnings are taken for errors."""
 # libheif starts a thread for every picture, which the sandbox does not allow, and does not pass on the warnings: data
-# that ends too early or goes on too long still decodes to something. So libde265 is called directly.
+# that ends too early or too late still decodes to something. So libde265 is called directly.
 
 import ctypes
 import importlib.util

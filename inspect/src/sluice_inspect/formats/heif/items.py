@@ -270,7 +270,7 @@ def _read_associations(fields: _BoxFields, known: list[Box]) -> dict[int, tuple[
     wide = bool(fields.flags & 1)
     for _ in range(fields.count(4)):
         number = fields.number(2 if fields.version == 0 else 4)
-        # The highest bit marks a property that readers must understand; index 0 stands for none.
+        # The highest bit marks a property that readers must understand; index 0 means none.
         indices = [fields.number(2) & 0x7FFF if wide else fields.number(1) & 0x7F for _ in range(fields.number(1))]
         if any(index > len(known) for index in indices):
             raise Corrupt(f"item {number} of the file has a property that does not exist")

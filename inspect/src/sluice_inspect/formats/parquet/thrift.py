@@ -12,7 +12,7 @@ Fields = Mapping[int, Value]
 _MAX_DEPTH: Final = 32
 _MAX_VARINT_BYTES: Final = 10
 _UUID_BYTES: Final = 16
-_LONG_LIST: Final = 15  # a list of so many elements or more has its length after the first byte
+_LONG_LIST: Final = 15  # a list of this many elements or more has its length after the first byte
 
 # Type codes. Booleans have two, so that a field needs no byte for its value.
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = 1, 2, 3, 7, 8, 9, 10, 11, 12, 13

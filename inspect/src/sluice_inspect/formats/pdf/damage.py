@@ -200,7 +200,7 @@ def lost_bytes(data: bytes) -> int:
 
 
 def _has_short_stream(data: bytes, lost: int) -> bool:
-    """Return whether a stream that nobody edits by hand lacks so many of the bytes that its dictionary states."""
+    """Return whether a stream of a kind not edited by hand lacks `lost` of the bytes that its dictionary states."""
     for match in keywords(STREAM_OR_CR, data):
         dictionary = dictionary_before(data, match.start())
         length = _LENGTH.search(dictionary)

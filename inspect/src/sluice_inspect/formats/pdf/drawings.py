@@ -36,7 +36,7 @@ _OVERLAP: Final = 1.05  # up to which tiles are taken for such that do not overl
 _LAYER_SECONDS: Final = 0.015
 _OBJECT_SECONDS: Final = 0.0005
 _PICTURE_SECONDS: Final = 6e-9  # for each of its pixels, whenever it is drawn
-_MOST: Final = 1e9  # beyond which loads are not told apart
+_MOST: Final = 1e9  # beyond which loads are not distinguished
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Load:
     seconds: float = 0.0
 
     def plus(self, other: "_Load", times: float = 1) -> "_Load":
-        """Return the load of this, and of the other so many times."""
+        """Return the load of this, and of the other repeated `times` times."""
         return _Load(
             min(_MOST, self.forms + times * other.forms),
             min(_MOST, self.objects + times * other.objects),
@@ -112,7 +112,7 @@ class PageLoads:
         return self._known[key]
 
     def _drawn(self, streams: Sequence[pikepdf.Object], resources: object, page_resources: object, depth: int) -> _Load:
-        """Return the load of what streams draw that go on from one another."""
+        """Return the load of drawing these streams, each of which continues the one before."""
         if depth > _DEPTH_MOST:
             return _Load()
         contents = [unpacked_content(each, _CONTENT_MOST) for each in streams]
@@ -130,7 +130,7 @@ class PageLoads:
             drawn = Counter(_plain(name.decode("latin-1")) for name in _DRAWN.findall(content))
             for name, count in drawn.items():
                 load = load.plus(loads.get(name, _Load()), count)
-            unnamed = len(_DO.findall(content)) - drawn.total()  # a comment stands in between
+            unnamed = len(_DO.findall(content)) - drawn.total()  # a comment is in between
             load = load.plus(max(loads.values(), key=lambda each: each.total_seconds), max(0, unnamed))
         glyph = max((self._glyph_seconds(font, page_resources, depth) for font in _fonts(resources)), default=0.0)
         load = load.plus(_Load(seconds=glyph), len(content))

@@ -207,7 +207,7 @@ def _filters(stream: pikepdf.Object) -> list[str]:
 
 
 def _name(value: object) -> str:
-    # The bytes of a name need not be characters; "/?" stands for what is not a name.
+    # The bytes of a name need not be characters; "/?" represents what is not a name.
     return value.unparse().decode("latin-1") if isinstance(value, pikepdf.Name) else "/?"
 
 
@@ -241,7 +241,7 @@ def _has_entries(tree: object) -> bool:
 
 
 def _is_filled(form_field: pikepdf.Object, seen: set[tuple[int, int]]) -> bool:
-    # Fields may hold one another, so that each is looked at once: `seen` has the numbers of those that were.
+    # Fields may hold one another, so each is examined once: `seen` has the numbers of those that were.
     if form_field.is_indirect:
         if form_field.objgen in seen:
             return False

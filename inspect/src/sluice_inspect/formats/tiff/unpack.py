@@ -128,7 +128,7 @@ def _check_packbits(data: bytes, segment: TiffSegment, _deadline: Deadline) -> b
         else:
             length, at = 0, at + 1
         if at > end:
-            raise _DamagedSegment("its last run goes on behind its end")
+            raise _DamagedSegment("its last run continues after its end")
         size += length
     return _require_exact(size, segment, ended=True)
 

@@ -1,8 +1,8 @@
 """The HTTP/1.1 protocol of the server: uvicorn's, with strict framing, timeouts and limits.
 
-What a head must be is defined in `framing`, how fast a body must come and an answer be read in `minimum_rate`, how many
+The rules for heads are in `framing`, those for the speed of bodies and readers in `minimum_rate`, those for how many
 connections there are in `connection_table`. A request that is refused here gets an envelope too, and its connection is
-closed: nobody knows where the next request would begin.
+closed, because the start of the next request is unknown.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from sluice.api.error_responses import render
 from sluice.api.guards import SECURITY_HEADERS
 from sluice.api.http1.connection_table import PIECE_BYTES, ConnectionTable
 from sluice.api.http1.framing import HEAD_BYTES, require_one_reading
-from sluice.api.http1.joined_answer import JoinedAnswer
+from sluice.api.http1.joined_answer import JoinedResponse
 from sluice.api.http1.minimum_rate import MinimumRate, ReadingRate, RequestTimeouts
 from sluice.cors.service import Cors
 from sluice.errors import BodyStalled, HeadStalled, HeadTooLarge, Malformed, SluiceError, TooManyConnections
@@ -30,7 +30,7 @@ from sluice.observe.log import log
 from sluice.observe.metrics import CUT_OFF, REFUSALS
 
 _UNREADABLE: Final = "The request is not HTTP/1.1 as RFC 9112 has it"
-_MOST_PIPELINED: Final = 16  # requests that one connection may send ahead of their answers
+_MOST_PIPELINED: Final = 16  # requests that one connection may send ahead of their responses
 _CHUNK_LINES: Final = 20  # bytes around a chunk: the longest size that the parser accepts, and two line ends
 _CHUNK_BYTES: Final = 16  # at least, on average: to parse a chunk costs as much as to read these
 _CHUNK_DEBT: Final = 4096 * _CHUNK_BYTES  # what a body may lack of that
@@ -48,7 +48,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(*args, **more)
         self._timeouts = timeouts
         self._table = table
-        self._answering: RequestResponseCycle | None = None
+        self._responding: RequestResponseCycle | None = None
         self._refusal: SluiceError | None = None
         self._refused = False
         self._head_open = False
@@ -57,9 +57,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._chunk_debt = 0
         self._around_chunks = 0  # bytes of the body's framing beyond what its chunks need
         self._timer: asyncio.TimerHandle | None = None
-        self._in_hand = 0  # bytes of an answer that wait until the client reads what was written before
+        self._in_hand = 0  # bytes of a response that wait until the client reads what was written before
         self._reading: ReadingRate | None = None
-        self._answering_page: asyncio.Task[None] | None = None
+        self._page_response: asyncio.Task[None] | None = None
         self._is_draining = False
         self._has_requested = False  # the head of a request was complete
 
@@ -78,13 +78,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer, free the place, and end the answer."""
+        """Cancel the timer, free the place, and end the response."""
         self._cancel_timer()
         self._table.leave(self)
-        if self._answering is not None and not self._answering.response_complete:
-            # uvicorn tells only the newest request, and with pipelining an earlier one is being answered.
-            self._answering.disconnected = True
-            self._answering.message_event.set()
+        if self._responding is not None and not self._responding.response_complete:
+            # uvicorn tells only the newest request, and with pipelining an earlier one is in progress.
+            self._responding.disconnected = True
+            self._responding.message_event.set()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -128,14 +128,14 @@ class GuardedProtocol(HttpToolsProtocol):
     # Parser callbacks
 
     def on_message_begin(self) -> None:
-        """Begin a head; refuse a client that sends too many requests ahead of their answers."""
+        """Begin a head; refuse a client that sends too many requests ahead of their responses."""
         super().on_message_begin()
         self.scope["state"]["keep_place"] = partial(self._table.keep, self)  # called once the caller is known
         self.scope["state"]["send_interim"] = self._send_interim
         self._head_open, self._head_bytes = True, 0
         self._chunk_debt = 0
         if len(self.pipeline) >= _MOST_PIPELINED:
-            self._refuse_by_raising(Malformed(errors=["Too many requests ahead of their answers"]))
+            self._refuse_by_raising(Malformed(errors=["Too many requests ahead of their responses"]))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep one field of the head.
@@ -179,22 +179,22 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Stop the clock of the body: from here on only the answer takes time."""
+        """Stop the clock of the body: from here on only the response takes time."""
         self._rate = None
         self._cancel_timer()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Read what remains of the body for a while, so that the client comes to read the answer.
+        """Read what remains of the body for a while, so that the client comes to read the response.
 
         Unless the place is needed: a next request that was sent ahead keeps it once its caller is known.
         """
-        if self._answering is not None and isinstance(self._answering.transport, JoinedAnswer):
-            self._answering.transport.flush()  # an answer to HEAD, whose body is never written
+        if self._responding is not None and isinstance(self._responding.transport, JoinedResponse):
+            self._responding.transport.flush()  # a response to HEAD, whose body is never written
         super().on_response_complete()
         self._table.end_request(self)
         if self._rate is not None and self.cycle.response_complete:
-            self._rate.answered(self.loop.time())
+            self._rate.response_sent(self.loop.time())
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  (uvicorn's signature; its sentence is not ours)
         """Refuse what the parser refused, or what was refused while it parsed."""
@@ -205,8 +205,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._answering = cycle
-        cycle.transport = JoinedAnswer(self.transport, cycle)
+        self._responding = cycle
+        cycle.transport = JoinedResponse(self.transport, cycle)
         super()._start_asgi_task(cycle, partial(self._run, app))
 
     # Timers
@@ -217,7 +217,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _on_late_head(self) -> None:
         self._timer = None
-        if self.is_answering:
+        if self.is_responding:
             self._expect_head()
         elif self._head_open:
             self._refuse(HeadStalled())
@@ -227,7 +227,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _start_timer(self) -> None:
         """Start the timer of what is expected next, unless one runs."""
         if self._rate is None:
-            if self._head_open or not self.is_answering:
+            if self._head_open or not self.is_responding:
                 self._expect_head()
         elif self._timer is None:
             self._timer = self.loop.call_at(self._rate.late_at, self._on_late_body)
@@ -252,7 +252,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._timer.cancel()
             self._timer = None
 
-    # Answers
+    # Responses
 
     async def _run(self, app: Any, scope: Scope, receive: Receive, send: Send) -> None:
         await app(scope, receive, partial(self._send, send))
@@ -274,11 +274,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self._in_hand = 0
 
     def _send_interim(self, status: bytes, headers: Mapping[str, str]) -> bool:
-        """Send an interim answer ahead of that of the request under way (RFC 9110 section 15.2).
+        """Send an interim response ahead of that of the request under way (RFC 9110 section 15.2).
 
         Return whether the client can get it: one of HTTP/1.0 cannot.
         """
-        cycle = self._answering
+        cycle = self._responding
         if cycle is None or cycle.response_started or cycle.disconnected or self._is_over():
             return False
         if cycle.scope["http_version"] != "1.1":
@@ -294,7 +294,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of answers in the memory of this process that the client has not read."""
+        """Bytes of responses in the memory of this process that the client has not read."""
         return self._in_hand + int(self.transport.get_write_buffer_size())
 
     def pause_writing(self) -> None:
@@ -303,7 +303,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._table.count_unsent(self, self.unsent_bytes)
 
     def resume_writing(self) -> None:
-        """Go on: the client has read what was written."""
+        """Resume writing: the client has read the pending bytes."""
         self._table.count_unsent(self, 0)
         super().resume_writing()
 
@@ -334,11 +334,11 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._is_over():
             return
         CUT_OFF.labels("gave_way").inc()
-        if self._answering is not None and self.is_answering:
+        if self._responding is not None and self.is_responding:
             self._refused = True
             self._cancel_timer()
             self.pipeline.clear()
-            self._refuse_unfinished(TooManyConnections(), self._answering)
+            self._refuse_unfinished(TooManyConnections(), self._responding)
         elif self._head_open:
             self._refuse(HeadStalled())
         else:
@@ -359,9 +359,9 @@ class GuardedProtocol(HttpToolsProtocol):
         return self._refused or self.transport.is_closing()
 
     @property
-    def is_answering(self) -> bool:
-        """Whether a request is under way that was not answered yet."""
-        return self._answering is not None and not self._answering.response_complete
+    def is_responding(self) -> bool:
+        """Whether a request is in progress that has no response yet."""
+        return self._responding is not None and not self._responding.response_complete
 
     def _refuse_by_raising(self, refusal: SluiceError) -> None:
         """Stop the parser from within a callback; it calls `send_400_response`."""
@@ -377,44 +377,44 @@ class GuardedProtocol(HttpToolsProtocol):
         REFUSALS.labels(error.code).inc()
         log.info("request_refused", code=error.code, why=error.errors[0])
         if self._rate is not None and self.cycle.response_complete:
-            # A request that was answered gets no second answer: the client would take it for that of its next request.
+            # A request with a response gets no second one: the client would take it for that of its next request.
             self.transport.close()
-        elif not self.is_answering:
-            self._answer(error)
-        elif self._answering is self.cycle and self._rate is not None:
+        elif not self.is_responding:
+            self._respond(error)
+        elif self._responding is self.cycle and self._rate is not None:
             self._refuse_unfinished(error, self.cycle)
         else:
-            # An earlier request is still being answered: it keeps its answer, and the connection ends with that.
-            self._end_after_answer()
+            # An earlier request is still in progress: it keeps its response, and the connection ends with that.
+            self._end_after_response()
 
     def _refuse_unfinished(self, error: SluiceError, cycle: RequestResponseCycle) -> None:
         if cycle.response_started:
             self.transport.abort()
             return
-        self._answer(error)
+        self._respond(error)
         cycle.disconnected = True
         cycle.message_event.set()
 
-    def _end_after_answer(self) -> None:
+    def _end_after_response(self) -> None:
         self.pipeline.clear()
         self.flow.pause_reading()
-        if self._answering is not None:
-            self._answering.keep_alive = False
+        if self._responding is not None:
+            self._responding.keep_alive = False
 
-    def _answer(self, error: SluiceError) -> None:
+    def _respond(self, error: SluiceError) -> None:
         origin = origin_of(self.headers or ())
         cors: Cors | None = getattr(getattr(self.config.app, "state", None), "cors", None)
         if origin is None or cors is None:
-            self._write_answer(error, {})
+            self._write_response(error, {})
         else:
-            self._answering_page = self.loop.create_task(self._answer_page(error, origin, cors))
+            self._page_response = self.loop.create_task(self._respond_to_page(error, origin, cors))
 
-    async def _answer_page(self, error: SluiceError, origin: str, cors: Cors) -> None:
-        """Send an answer to a page of another origin, which may read the answer only if somebody lists its origin."""
+    async def _respond_to_page(self, error: SluiceError, origin: str, cors: Cors) -> None:
+        """Send a response to a page of another origin, which may read it only if the origin is listed."""
         pairs = readable(origin) if await cors.allows(origin, None) else []
-        self._write_answer(error, {name.decode(): value.decode("latin-1") for name, value in pairs})
+        self._write_response(error, {name.decode(): value.decode("latin-1") for name, value in pairs})
 
-    def _write_answer(self, error: SluiceError, more: Mapping[str, str]) -> None:
+    def _write_response(self, error: SluiceError, more: Mapping[str, str]) -> None:
         if self.transport.is_closing():
             return
         response = render(error)

@@ -28,16 +28,16 @@ class Connection(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of answers in the memory of this process that the client has not read."""
+        """Bytes of responses in the memory of this process that the client has not read."""
         ...
 
     @property
-    def is_answering(self) -> bool:
-        """Whether a request is under way that was not answered yet."""
+    def is_responding(self) -> bool:
+        """Whether a request is in progress that has no response yet."""
         ...
 
     def give_way(self) -> None:
-        """Close: another connection takes the place. No caller who is known waits for an answer."""
+        """Close: another connection takes the place. No caller who is known waits for a response."""
         ...
 
     def cut_off(self, why: str) -> None:
@@ -54,7 +54,7 @@ class ConnectionTable:
 
     At most `limit` are open, and of one address (an IPv6 network of 64 bits) at most `per_address`, except for those of
     `exempt`: addresses and networks of proxies, behind which there are many clients. A connection keeps its place while
-    a request is answered whose caller is known. One tenant keeps at most half of the places that other tenants leave,
+    a request of a known caller has its response. One tenant keeps at most half of the places that other tenants leave,
     so that there is one for a further tenant, and at most a quarter of these for guests, who have nothing but a link or
     an upload token. When all are taken, the connection gives way that has shown no sign of a request for the longest
     time.
@@ -115,7 +115,7 @@ class ConnectionTable:
             self._silent[connection] = None
 
     def keep(self, connection: Connection, tenant_id: str, *, is_guest: bool = False) -> None:
-        """Note that the request comes from this tenant: the connection keeps its place until it is answered.
+        """Note that the request comes from this tenant: the connection keeps its place until the response.
 
         Raise `TooManyRequests` if the tenant, or its guests, keep as many as they may.
         """
@@ -131,7 +131,7 @@ class ConnectionTable:
         self._by_tenant[whose] += 1
 
     def end_request(self, connection: Connection) -> None:
-        """Note that a request was answered, whether or not its body has come."""
+        """Note that a request has its response, whether or not its body has come."""
         self._give_up(connection)
         if connection in self._open:
             self._silent.setdefault(connection)
@@ -160,7 +160,7 @@ class ConnectionTable:
 
     def metrics(self) -> Iterator[Metric]:
         """Return the metrics of the connections."""
-        busy = sum(connection.is_answering for connection in self._open)
+        busy = sum(connection.is_responding for connection in self._open)
         unsent = sum(connection.unsent_bytes for connection in self._open)
         return connection_families(len(self._open) - busy, busy, unsent)
 

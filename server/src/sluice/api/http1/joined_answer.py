@@ -1,4 +1,4 @@
-"""The transport that uvicorn writes one answer to."""
+"""The transport that uvicorn writes one response to."""
 
 import asyncio
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 
-class JoinedAnswer(asyncio.Transport):
-    """Keeps the head of an answer until the beginning of its body comes, so that both go out as one write.
+class JoinedResponse(asyncio.Transport):
+    """Keeps the head of a response until the beginning of its body comes, so that both go out as one write.
 
     Each write to a socket is a system call that wakes the client.
     """

@@ -1,4 +1,4 @@
-"""How long the bytes of a body may take to come, and those of an answer to be read. Pure bookkeeping: clock and
+"""How long the bytes of a body may take to come, and those of a response to be read. Pure bookkeeping: clock and
 connection are those of `connection`.
 """
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 _NEVER: Final = float("inf")
-# A reader may seem silent for so many times longer than a writer: what it reads shows only once it has room for another
+# A reader may seem silent this many times longer than a writer: what it reads shows only once it has room for another
 # segment, and a local proxy's segments have 64 KiB.
 _READER_GRACE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTimeouts:
-    """What one client may cost: seconds for a head, seconds of silence, bytes per second of a body or an answer."""
+    """What one client may cost: seconds for a head, seconds of silence, bytes per second of a body or a response."""
 
     head_seconds: float
     idle_seconds: float
@@ -49,17 +49,17 @@ class MinimumRate:
         self._slow_at += count / self._timeouts.bytes_per_second
 
     def restart(self, now: float) -> None:
-        """Start anew: until now the service did not read."""
+        """Restart the clock: the service was not reading until now."""
         self._silent_at = now + self._timeouts.idle_seconds
         self._slow_at = max(self._slow_at, self._silent_at)
 
-    def answered(self, now: float) -> None:
-        """Bound the rest of the body, which is read only so that the client comes to read the answer."""
+    def response_sent(self, now: float) -> None:
+        """Bound the rest of the body, which is read only so that the client comes to read the response."""
         self._ends_at = min(self._ends_at, now + self._timeouts.idle_seconds)
 
 
 class ReadingRate:
-    """The moment at which the reader of an answer is late.
+    """The moment at which the reader of a response is late.
 
     Each byte that was read buys time, at `bytes_per_second`. A reader never has more than `reader_seconds` ahead, and
     has as much at the start.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 PageState = Literal["active", "spent", "expired", "revoked", "unknown", "unavailable"]
-_EXTENSIONS_MAX: Final = 50  # so many are listed; of more, none
+_EXTENSIONS_MAX: Final = 50  # above this number, none is listed
 _NAME_MAX: Final = 120
 
 
@@ -33,7 +33,7 @@ class FileResult:
 class Offer:
     """What can still be sent with a token, and how. `extensions` is empty if all are accepted.
 
-    With `redirects`, to where the answer to the form may lead, the page stays a plain form: a page whose script sends
+    With `redirects`, to where the response to the form may lead, the page stays a plain form: a page whose script sends
     the files is never left.
     """
 
@@ -74,7 +74,7 @@ def upload_page(
 def policy(offer: Offer | None = None) -> str:
     """Return the Content-Security-Policy of the page.
 
-    `form-action` names where the answer to the form may lead: browsers apply it to redirects too.
+    `form-action` names where the response to the form may lead: browsers apply it to redirects too.
     """
     targets = {"{0.scheme}://{0.netloc}".format(urlsplit(url)) for url in (offer.redirects if offer else ())}
     return (

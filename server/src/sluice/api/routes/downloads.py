@@ -55,7 +55,7 @@ async def download(
     if file_id.startswith("job_") and not is_inline:
         return await _export(request, file_id, services)
     file, store = await services.files.open_signed(file_id)
-    request.state.file_tenant_id = file.tenant_id  # whose origins may read the answer
+    request.state.file_tenant_id = file.tenant_id  # whose origins may read the response
     keep_place(request, file.tenant_id, is_guest=True)
     etag = f'"{file.sha256}"'
     headers = _headers(file, etag)
@@ -84,7 +84,7 @@ async def download(
 async def _export(request: Request, job_id: str, services: Services) -> Response:
     """Send what an export job wrote, as one attachment."""
     job, export, store = await services.jobs.open_signed(job_id)
-    request.state.file_tenant_id = job.tenant_id  # whose origins may read the answer
+    request.state.file_tenant_id = job.tenant_id  # whose origins may read the response
     keep_place(request, job.tenant_id)
     headers = {
         "Content-Type": _EXPORT_TYPES[export.format],
@@ -129,7 +129,7 @@ def _inline_headers(file: FileRecord, origins: Collection[str]) -> dict[str, str
     return {
         "Content-Disposition": inline(file.original_filename),
         "Content-Security-Policy": f"{sandbox}{sources}; form-action 'none'; frame-ancestors {ancestors}",
-        # A picture is loaded without an Origin header: whoever was given the link may show it, if anybody may.
+        # An image request has no Origin header: a site with the link may show it if any origin may read the file.
         "Cross-Origin-Resource-Policy": "cross-origin" if origins else "same-origin",
     }
 

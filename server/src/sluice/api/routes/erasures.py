@@ -49,7 +49,7 @@ class CreateErasure(RequestBody):
 
 
 class ErasureOut(ResponseBody):
-    """How far an erasure is, or how it ended. When it is done it names nobody."""
+    """The progress of an erasure, or its outcome. Once it is done, it contains no name."""
 
     job_id: str
     status: JobState

@@ -44,7 +44,7 @@ class EventOut(ResponseBody):
 _PARAMETERS: Final = frozenset({"after", "type", "limit", "wait"})
 _STREAM: Final = "text/event-stream"
 _STREAM_BATCH: Final = 100
-# So long a stream is silent at most; the caller's credential is checked anew each time.
+# The longest silence of a stream; the caller's credential is checked again after each.
 _STREAM_SECONDS: Final = 15.0
 _EXAMPLE_IDS: Final = ("evt_01kah3z5wc7rm2v9x4t8n6b1qy", "ten_01kg8p1z7gebjvk4s6dq0rwx3m")
 _EXAMPLE_MOMENT: Final = datetime(2026, 11, 20, 11, tzinfo=UTC)
@@ -71,7 +71,7 @@ async def list_events(
     type: Annotated[  # noqa: A002  (the parameter's name)
         list[str] | None, Query(description="Only events of this type; may be repeated.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=500, description="At most so many events."), DIGITS] = 100,
+    limit: Annotated[int, Query(ge=1, le=500, description="Maximum number of events."), DIGITS] = 100,
     wait: Annotated[int, Query(ge=0, le=30, description="Seconds to wait for an event if there is none."), DIGITS] = 0,
 ) -> Envelope[list[EventOut]] | Response:
     """Read the tenant's events of the last 30 days in their order, from the oldest or from behind `after` on.
@@ -118,7 +118,7 @@ async def _stream(
             if events:
                 position = events[-1].sequence
     except (SluiceError, DatabaseUnavailable):
-        return  # the answer has begun, so the client can only learn of it by connecting again
+        return  # the response has begun, so the client can only learn of it by connecting again
     finally:
         feed.leave_place(tenant_id)
 
@@ -134,8 +134,8 @@ def webhooks() -> dict[str, Any]:
 
 def _operation(event: type[Event]) -> dict[str, Any]:
     example = StoredEvent(*_EXAMPLE_IDS, event.type, _EXAMPLE_MOMENT, event.example, 18233).to_json()
-    told = {"type": {"const": event.type}, "data": event.model_json_schema()}
-    sent = {"allOf": [{"$ref": "#/components/schemas/EventOut"}, {"properties": told}]}
+    properties = {"type": {"const": event.type}, "data": event.model_json_schema()}
+    sent = {"allOf": [{"$ref": "#/components/schemas/EventOut"}, {"properties": properties}]}
     parameters = [
         {"name": name, "in": "header", "required": True, "schema": {"type": "string"}, "description": meaning}
         for name, meaning in _HEADERS.items()
@@ -148,5 +148,5 @@ def _operation(event: type[Event]) -> dict[str, Any]:
         "security": [],
         "parameters": parameters,
         "requestBody": {"required": True, "content": {"application/json": {"schema": sent, "example": example}}},
-        "responses": {"2XX": {"description": "The event was taken; every other answer is a failure."}},
+        "responses": {"2XX": {"description": "The event was taken; every other response is a failure."}},
     }

@@ -31,7 +31,7 @@ from sluice.files.service import MOST_SEARCHED
 router = APIRouter(prefix="/api/v1/files", tags=["Files"], route_class=GuardedRoute)
 
 
-# One parameter stands for all of its kind: OpenAPI cannot describe names that clients choose.
+# One parameter represents all of its kind: OpenAPI cannot describe names that clients choose.
 _METADATA_PARAMETER: Final[dict[str, Any]] = {
     "name": f"{METADATA}key",
     "in": "query",
@@ -65,7 +65,7 @@ async def _file_filter(
     created_after: Annotated[Moment | None, Query(description="Only files of this moment or later.")] = None,
     created_before: Annotated[Moment | None, Query(description="Only files before this moment.")] = None,
     min_size: Annotated[
-        int | None, Query(ge=0, le=2**40, description="Only files of at least so many bytes."), DIGITS
+        int | None, Query(ge=0, le=2**40, description="Only files of at least this many bytes."), DIGITS
     ] = None,
     status: Annotated[
         FileStatus | None, Query(description="`stored`: that can be downloaded; `quarantined`: that cannot.")
@@ -122,7 +122,7 @@ async def list_files(
     if not found.is_complete:
         add_warning(
             response,
-            f"Only the first {MOST_SEARCHED} files were compared; narrow the search, or go on with created_before",
+            f"Only the first {MOST_SEARCHED} files were compared; narrow the search, or continue with created_before",
         )
     items = [FileItem.model_validate(file) for file in found.page.items]
     return PagedEnvelope(message="Files listed", data=items, pagination=pagination_of(found.page))

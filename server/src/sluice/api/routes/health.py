@@ -21,7 +21,7 @@ State = Literal["up", "degraded", "down"]
 class Alive(ResponseBody):
     """The process serves."""
 
-    status: Literal["up"] = Field("up", description="Always `up`: no answer is the other one.")
+    status: Literal["up"] = Field("up", description="Always `up`: no response is the other one.")
 
 
 class Engine(ResponseBody):

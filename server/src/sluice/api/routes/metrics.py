@@ -20,7 +20,7 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class MetricsReaders:
-    """Who may read `/metrics` and the details of `/health/ready`: those who know the token, and without one nobody.
+    """Decides who may read `/metrics` and the details of `/health/ready`: holders of the token; without one, no client.
 
     The address of a request shows nothing: a proxy on this machine may forward those of strangers, without a header
     that says so.

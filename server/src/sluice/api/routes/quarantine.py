@@ -43,7 +43,7 @@ class FirstReview(ResponseBody):
 
 
 class QuarantinedFile(ResponseBody):
-    """A stored file that nobody can download."""
+    """A stored file that cannot be downloaded."""
 
     file_id: str
     context_key: str
@@ -128,7 +128,7 @@ async def list_quarantined_files(
     *,
     after: Annotated[str | None, Query(description="Only files behind this file_id.")] = None,
     context: Annotated[str | None, Query(description="Only files of this context_key.")] = None,
-    limit: Annotated[int, Query(ge=1, le=500, description="At most so many files."), DIGITS] = 100,
+    limit: Annotated[int, Query(ge=1, le=500, description="Maximum number of files."), DIGITS] = 100,
 ) -> Envelope[list[QuarantinedFile]]:
     """List the files in quarantine, the oldest uploads first."""
     unknown = sorted(request.query_params.keys() - _PARAMETERS)

@@ -1,7 +1,7 @@
 """The endpoints of resumable uploads, by the protocol tus 1.0.0 (https://tus.io/protocols/resumable-upload): plain
-Starlette routes, since they read bodies as streams and answer methods and statuses of their own.
+Starlette routes, since they read bodies as streams and have methods and statuses of their own.
 
-Requests that speak the IETF's draft go on in `resumable_ietf`.
+Requests of the IETF draft are handled in `resumable_ietf`.
 """
 
 import base64
@@ -23,12 +23,11 @@ from sluice.api.routes.resumable_requests import (
     PATH,
     Checksum,
     announced_upload,
-    answer_finished,
-    answer_shown,
     append_body,
     authorize_creation,
     begin_upload,
     find_upload,
+    finished_response,
     has_body,
     location_of,
     number,
@@ -37,6 +36,7 @@ from sluice.api.routes.resumable_requests import (
     require_last_byte,
     services_of,
     take_verdict,
+    upload_response,
     with_offset,
 )
 from sluice.db.database import DatabaseUnavailable
@@ -76,7 +76,7 @@ async def create_upload(request: Request) -> Response:
     """Begin a resumable upload.
 
     What is announced is judged at once, as far as it is known: a file that cannot pass is refused here, without
-    `Location`. With a body, its first bytes are appended; with all of them the answer is that of a finished upload.
+    `Location`. With a body, its first bytes are appended; with all of them the response is that of a finished upload.
     """
     caller = await authorize_creation(request)
     _require_version(request)
@@ -90,24 +90,24 @@ async def create_upload(request: Request) -> Response:
     upload = await begin_upload(request, caller, announced)
     location = {"Location": location_of(request, upload)}
     if not has_body(request) and announced.length:
-        return answer_shown(upload, "Upload created", HTTPStatus.CREATED, location)
+        return upload_response(upload, "Upload created", HTTPStatus.CREATED, location)
     try:
         upload = await append_body(request, upload, 0, checksum=checksum)
         if not upload.is_complete:
-            return answer_shown(upload, "Upload created", HTTPStatus.CREATED, location)
+            return upload_response(upload, "Upload created", HTTPStatus.CREATED, location)
         stored = await take_verdict(request, caller, upload)
     except BaseException:
-        await services_of(request).resumable.abandon(upload)  # nobody knows where it is
+        await services_of(request).resumable.abandon(upload)  # no client knows its URL
         raise
-    return answer_finished(stored, upload, caller.value, HTTPStatus.CREATED, location)
+    return finished_response(stored, upload, caller.value, HTTPStatus.CREATED, location)
 
 
 async def append_to_upload(request: Request) -> Response:
     """Append bytes to a resumable upload at `Upload-Offset`.
 
-    The request with the last byte answers as an upload by form does, with 200. While the verdict is being taken, or if
-    it could not be taken, or if it is a rejection, the last byte is not acknowledged: whoever sends it again gets the
-    verdict, without a second file.
+    The request with the last byte has the same response as an upload by form, with 200. While the verdict is being
+    taken, or if it could not be taken, or if it is a rejection, the last byte is not acknowledged: a client that sends
+    it again gets the verdict, without a second file.
     """
     caller, upload = await find_upload(request)
     _require_version(request)
@@ -124,7 +124,7 @@ async def append_to_upload(request: Request) -> Response:
         if not upload.is_complete:
             return with_offset(Response(status_code=HTTPStatus.NO_CONTENT), upload)
     stored = await take_verdict(request, caller, upload)
-    return answer_finished(stored, upload, caller.value, HTTPStatus.OK, {})
+    return finished_response(stored, upload, caller.value, HTTPStatus.OK, {})
 
 
 async def head_upload(request: Request) -> Response:
@@ -142,7 +142,7 @@ async def head_upload(request: Request) -> Response:
 async def get_upload(request: Request) -> Response:
     """Return the state of a resumable upload."""
     _caller, upload = await find_upload(request)
-    return answer_shown(upload, "Upload found", HTTPStatus.OK, {})
+    return upload_response(upload, "Upload found", HTTPStatus.OK, {})
 
 
 async def cancel_upload(request: Request) -> Response:
@@ -176,7 +176,7 @@ Endpoint = Callable[[Request], Any]
 
 
 def _serving(endpoints: Mapping[str, Endpoint]) -> Guards:
-    """Return the application of one path: the endpoint by the method, and every answer with the protocol's headers."""
+    """Return the application of one path: an endpoint by method, every response with the protocol's headers."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -190,7 +190,7 @@ def _serving(endpoints: Mapping[str, Endpoint]) -> Guards:
             if endpoint is None:
                 raise MethodNotAllowed
             drafted = resumable_ietf.ENDPOINTS.get(method) if resumable_ietf.is_spoken(request) else None
-            response = await (endpoint(request) if drafted is None else resumable_ietf.answer(request, drafted))
+            response = await (endpoint(request) if drafted is None else resumable_ietf.respond(request, drafted))
         except SluiceError as error:
             response = render(error, request)
             if isinstance(error, UploadTakenOver) and error.offset is not None:

@@ -2,7 +2,7 @@
 
 Spoken if the operator allows it, to requests that name their version. What it has that tus has not: a request says by
 itself that it is the last one (`Upload-Complete`), and the server tells the address of an upload while its first bytes
-come in (104). The last byte is acknowledged with the verdict here too: `Upload-Complete: ?1` is in no other answer.
+come in (104). The last byte is acknowledged with the verdict here too: `Upload-Complete: ?1` is in no other response.
 """
 
 import json
@@ -21,13 +21,12 @@ from sluice.api.http1.multipart import filename_in
 from sluice.api.route import require_uncompressed
 from sluice.api.routes.resumable_requests import (
     announced_upload,
-    answer_finished,
-    answer_shown,
     append_body,
     authorize_creation,
     begin_upload,
     declared_bytes,
     find_upload,
+    finished_response,
     has_body,
     location_of,
     number,
@@ -36,6 +35,7 @@ from sluice.api.routes.resumable_requests import (
     require_last_byte,
     services_of,
     take_verdict,
+    upload_response,
     with_offset,
 )
 from sluice.errors import (
@@ -69,8 +69,8 @@ def is_spoken(request: Request) -> bool:
     return named and services_of(request).ietf_uploads
 
 
-async def answer(request: Request, endpoint: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Return the answer of an endpoint, or of what it raises, as the draft has it."""
+async def respond(request: Request, endpoint: Callable[[Request], Awaitable[Response]]) -> Response:
+    """Return the response of an endpoint, or of what it raises, as the draft has it."""
     version = request.headers[_VERSION_HEADER]
     try:
         if version not in _VERSIONS:
@@ -106,16 +106,16 @@ async def _create(request: Request) -> Response:
         fields.setdefault("filename", named)
     upload = await begin_upload(request, caller, announced_upload(caller.value, length, fields, sent))
     known = {"Location": location_of(request, upload), "Upload-Limit": _limits(request, _seconds_left(upload))}
-    is_told = _send_interim(request, known)
+    is_announced = _send_interim(request, known)
     try:
         if has_body(request):
             upload = await _append(request, upload, 0)
         if not completes:
-            return answer_shown(upload, "Upload created", HTTPStatus.CREATED, known | {"Upload-Complete": "?0"})
+            return upload_response(upload, "Upload created", HTTPStatus.CREATED, known | {"Upload-Complete": "?0"})
         return await _finish(request, caller, upload, HTTPStatus.CREATED, known)
     except BaseException:
-        if not is_told:
-            await services_of(request).resumable.abandon(upload)  # nobody knows where it is
+        if not is_announced:
+            await services_of(request).resumable.abandon(upload)  # no client knows its URL
         raise
 
 
@@ -139,7 +139,7 @@ async def _append_to(request: Request) -> Response:
         return await _finish(request, caller, upload, HTTPStatus.OK, {})
     is_open = {"Upload-Complete": "?0"}
     if request.headers[_VERSION_HEADER] == _FIRST:
-        return answer_shown(upload, "Bytes appended", HTTPStatus.CREATED, is_open)
+        return upload_response(upload, "Bytes appended", HTTPStatus.CREATED, is_open)
     return with_offset(Response(status_code=HTTPStatus.NO_CONTENT, headers=is_open), upload)
 
 
@@ -216,7 +216,7 @@ async def _append(request: Request, upload: ResumableUpload, offset: int) -> Res
 async def _finish(
     request: Request, caller: Cached[Principal], upload: ResumableUpload, status: HTTPStatus, headers: Mapping[str, str]
 ) -> Response:
-    """Return the answer with the verdict. A rejected file is complete, too: to send more of it would change nothing."""
+    """Return the response with the verdict. A rejected file is complete too: sending more of it changes nothing."""
     if not upload.is_complete:
         raise UploadLengthInconsistent
     try:
@@ -224,16 +224,16 @@ async def _finish(
     except FileRejected as rejected:
         response: Response = render(rejected, request)
     else:
-        response = answer_finished(stored, upload, caller.value, status, headers)
+        response = finished_response(stored, upload, caller.value, status, headers)
     response.headers["Upload-Complete"] = "?1"
     return response
 
 
-# Answers
+# Responses
 
 
 def _send_interim(request: Request, headers: Mapping[str, str]) -> bool:
-    """Send an answer 104 ahead of the final one; return whether the client can get it."""
+    """Send a response 104 ahead of the final one; return whether the client can get it."""
     send: Callable[[bytes, Mapping[str, str]], bool] | None = getattr(request.state, "send_interim", None)
     version = request.headers[_VERSION_HEADER]
     return send is not None and send(_INTERIM, {_VERSION_HEADER: version, **headers})

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from sluice.access import ROUTE_SCOPES, Principal
 from sluice.api.route import authorize, require_uncompressed
-from sluice.api.routes.upload import answer_stored, counted
+from sluice.api.routes.upload import counted, stored_response
 from sluice.api.schemas.envelope import Envelope
 from sluice.api.schemas.resumable import ResumableUploadOut
 from sluice.api.services import ApiServices
@@ -226,7 +226,7 @@ async def take_verdict(request: Request, caller: Cached[Principal], upload: Resu
     return await services.resumable.finish(upload, begin, run)
 
 
-# Answers
+# Responses
 
 
 def location_of(request: Request, upload: ResumableUpload) -> str:
@@ -235,23 +235,23 @@ def location_of(request: Request, upload: ResumableUpload) -> str:
 
 
 def with_offset(response: Response, upload: ResumableUpload) -> Response:
-    """Return the answer with the upload's offset, and when its time is over."""
+    """Return the response with the upload's offset, and when its time is over."""
     response.headers["Upload-Offset"] = str(upload.offset)
     response.headers["Upload-Expires"] = format_datetime(upload.expires_at, usegmt=True)
     return response
 
 
-def answer_shown(upload: ResumableUpload, message: str, status: HTTPStatus, headers: Mapping[str, str]) -> Response:
-    """Return an answer that shows the upload."""
+def upload_response(upload: ResumableUpload, message: str, status: HTTPStatus, headers: Mapping[str, str]) -> Response:
+    """Return a response that shows the upload."""
     body = Envelope[ResumableUploadOut](message=message, data=ResumableUploadOut.of(upload))
     return with_offset(Response(body.model_dump_json(), status, headers, media_type="application/json"), upload)
 
 
-def answer_finished(
+def finished_response(
     stored: Stored, upload: ResumableUpload, caller: Principal, status: HTTPStatus, headers: Mapping[str, str]
 ) -> Response:
-    """Return the answer to the request that got the verdict: that of an upload by form."""
-    response = with_offset(answer_stored(stored, caller, status), upload)
+    """Return the response to the request that got the verdict: that of an upload by form."""
+    response = with_offset(stored_response(stored, caller, status), upload)
     response.headers.update(headers)
     response.headers["Sluice-File-Id"] = stored.file_id
     response.headers["Upload-Offset"] = str(upload.length)

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from sluice.api.pages.assets import Asset, asset, words
-from sluice.api.shared_answer import SharedAnswer
+from sluice.api.shared_answer import SharedResponse
 from sluice.errors import NotFound
 from sluice.kit.etag import names_etag
 from sluice.messages import negotiate
@@ -20,7 +20,7 @@ _FOR_EVERY_PAGE: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Reso
 @router.get("/words.json")
 async def element_words(request: Request, lang: Annotated[str | None, Query()] = None) -> Response:
     """Return the words of `<sluice-upload>` in the language that suits best."""
-    response = _answer(request, words(negotiate(lang or request.headers.get("accept-language"))))
+    response = _response_of(request, words(negotiate(lang or request.headers.get("accept-language"))))
     response.headers["Vary"] = "Accept-Language"
     return response
 
@@ -31,13 +31,13 @@ async def static_file(request: Request, name: str) -> Response:
     found = asset(name)
     if found is None:
         raise NotFound
-    return _answer(request, found)
+    return _response_of(request, found)
 
 
-def _answer(request: Request, found: Asset) -> Response:
+def _response_of(request: Request, found: Asset) -> Response:
     etag = f'"{found.version}"'
     is_exact = request.query_params.get("v") == found.version
     headers = _FOR_EVERY_PAGE | {"ETag": etag, "Cache-Control": _NEVER_CHANGES if is_exact else _ASK_AGAIN}
     if names_etag(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
-    return SharedAnswer(found.content, media_type=found.media_type, headers=headers)
+    return SharedResponse(found.content, media_type=found.media_type, headers=headers)

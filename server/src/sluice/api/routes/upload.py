@@ -26,7 +26,7 @@ from sluice.api.guards import Guards
 from sluice.api.http1.multipart import PartEnd, PartStart, boundary_of, read_parts
 from sluice.api.route import authorize, read_body, require_uncompressed
 from sluice.api.schemas.envelope import Envelope, ErrorEnvelope, Problem
-from sluice.api.schemas.files import UPLOAD_BODY, UploadAnswer, UploadedByToken
+from sluice.api.schemas.files import UPLOAD_BODY, UploadedByToken, UploadOut
 from sluice.api.schemas.reports import FullReport, SenderReport, Validated, report_body
 from sluice.api.services import ApiServices
 from sluice.db.database import DatabaseUnavailable
@@ -51,7 +51,7 @@ _IDEMPOTENCY_KEY: Final = re.compile(r"[!-~]{1,255}")
 _FIELD_BYTES: Final = {"context": 1024, "metadata": METADATA_BYTES}
 _SCOPE: Final = ROUTE_SCOPES["POST", PATH]  # the same for both routes
 T = TypeVar("T")
-_Answer: Final = Envelope[UploadAnswer]  # made once: pydantic takes longer to make it than to fill it
+_UploadEnvelope: Final = Envelope[UploadOut]  # made once: pydantic takes longer to make it than to fill it
 _ERRORS: Final = (
     *SCOPED,
     errors.FileRejected,
@@ -80,15 +80,15 @@ async def upload_file(request: Request) -> Response:
     services: ApiServices = request.app.state.services
     caller, upload = await _begin(request, ROUTE, stores=True)
     work = partial(_receive_and_finish, request, upload, services.uploads.slots, upload.finish)
-    return answer_stored(await counted(upload, "store", work), caller, HTTPStatus.CREATED)
+    return stored_response(await counted(upload, "store", work), caller, HTTPStatus.CREATED)
 
 
-def answer_stored(stored: Stored, caller: Principal, status: HTTPStatus) -> Response:
-    """Return the answer to an upload that was stored, as far as its caller may see it."""
+def stored_response(stored: Stored, caller: Principal, status: HTTPStatus) -> Response:
+    """Return the response to an upload that was stored, as far as its caller may see it."""
     if caller.permit is not None:
-        return _answer_to_token(stored, status)
+        return _token_response(stored, status)
     message = "File uploaded" if stored.outcome == "accepted" else "File uploaded and put into quarantine"
-    body = _Answer(message=message, data=UploadAnswer.of(stored))
+    body = _UploadEnvelope(message=message, data=UploadOut.of(stored))
     headers = _headers_of(stored)
     if stored.rate is not None and stored.rate_limit is not None:
         headers["RateLimit-Limit"] = str(stored.rate_limit.max_uploads)
@@ -97,7 +97,7 @@ def answer_stored(stored: Stored, caller: Principal, status: HTTPStatus) -> Resp
     return Response(body.model_dump_json(), status, headers, media_type="application/json")
 
 
-def _answer_to_token(stored: Stored, status: HTTPStatus) -> Response:
+def _token_response(stored: Stored, status: HTTPStatus) -> Response:
     """Return what the holder of an upload token may know: not of limits, metadata or quarantine."""
     body = Envelope[UploadedByToken](message="File uploaded", data=UploadedByToken.model_validate(stored))
     return Response(body.model_dump_json(), status, _headers_of(stored), media_type="application/json")
@@ -111,9 +111,9 @@ def _headers_of(stored: Stored) -> dict[str, str]:
 async def validate_file(request: Request) -> Response:
     """Judge a file by the rules of a context without storing it.
 
-    All checks are made, and the answer is 200 whatever they find: the report says what would become of the file.
+    All checks are made, and the response is 200 whatever they find: the report says what would become of the file.
     Nothing is charged: no place in the rate limit, no upload of the plan, no bytes of the quota. A tenant may validate
-    so many files a minute as the operator has set.
+    as many files a minute as the operator has set.
     """
     caller, upload = await _begin(request, VALIDATE_ROUTE, stores=False)
     report = await _validated(request, caller, upload)
@@ -218,7 +218,7 @@ async def _receive_and_finish(
             with slots.learning(context.context_id, file.sealed.size):
                 return await finish(file)
     except SluiceError as error:
-        # A caller whose credential no longer holds is told that, and not what is wrong with the upload.
+        # An invalid credential takes precedence over what is wrong with the upload.
         if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             await upload.snapshot.confirm_caller()
         raise
@@ -324,7 +324,7 @@ def operation() -> dict[str, Any]:
         "in": "header",
         "required": False,
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-        "description": "Chosen by the client; kept for 24 hours. A repeated upload gets the answer of the first.",
+        "description": "Chosen by the client; kept for 24 hours. A repeated upload gets the response of the first.",
     }
     described = _operation(upload_file, "Upload File", "201", UPLOADED_SCHEMA, _ERRORS)
     responses_by_status = described["responses"]
@@ -371,7 +371,7 @@ def _operation(
     }
 
 
-UPLOADED_SCHEMA: Final = "Envelope_UploadAnswer_"
+UPLOADED_SCHEMA: Final = "Envelope_UploadOut_"
 VALIDATED_SCHEMA: Final = "Envelope_Validated_"
 
 
@@ -379,7 +379,7 @@ def schemas() -> dict[str, Any]:
     """Return the schemas that the operations refer to and no other endpoint does."""
     collected: dict[str, Any] = {}
     for name, model in (
-        (UPLOADED_SCHEMA, Envelope[UploadAnswer]),
+        (UPLOADED_SCHEMA, Envelope[UploadOut]),
         (VALIDATED_SCHEMA, Envelope[Validated]),
         ("FullReport", FullReport),
         ("SenderReport", SenderReport),

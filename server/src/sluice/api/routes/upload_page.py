@@ -1,4 +1,4 @@
-"""The page for whoever has the link of an upload token, and where plain HTML forms are sent.
+"""The upload page, which the link of an upload token opens, and the target of plain HTML forms.
 
 Both need no script. Each file of a form is an upload of its own, with its own verdict; they are judged in the order in
 which they come. The token in the path is the credential.
@@ -93,10 +93,10 @@ async def send_form(request: Request, token: str, services: Services) -> Respons
     return await _as_page(request, send)
 
 
-async def _as_page(request: Request, answer: Callable[[], Awaitable[Response]]) -> Response:
-    """Return the answer, or the page for what it was refused with."""
+async def _as_page(request: Request, respond: Callable[[], Awaitable[Response]]) -> Response:
+    """Return the response, or the page for the error that refused it."""
     try:
-        return await answer()
+        return await respond()
     except NotFound:
         return _page(request, "unknown", status=HTTPStatus.NOT_FOUND)
     except ContextInactive:
@@ -185,7 +185,7 @@ async def _receive(request: Request, text: str, token: UploadToken) -> tuple[lis
     try:
         boundary = boundary_of(request.headers.get("content-type", ""))
         if boundary is None:
-            raise UnsupportedBody("multipart/form-data")  # noqa: TRY301  (answered as what is wrong with the body)
+            raise UnsupportedBody("multipart/form-data")  # noqa: TRY301  (the same response as for a faulty body)
         require_uncompressed(request)
         most_bytes = min(token.max_files, _FILES_OF_A_FORM) * LARGEST_FILE_BYTES + FORM_OVERHEAD_BYTES
         events = read_parts(read_body(request, most_bytes), boundary)
@@ -249,7 +249,7 @@ async def _send_file(services: ApiServices, upload: Upload, filename: str, conte
             with slots.learning(upload.snapshot.named.context.context_id, file.sealed.size):
                 return await upload.finish(file)
     except SluiceError as error:
-        # As in `upload`: a token that no longer holds is what the sender is told.
+        # As in `upload`: an invalid token takes precedence.
         if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             await upload.snapshot.confirm_caller()
         raise

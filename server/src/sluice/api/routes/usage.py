@@ -59,7 +59,7 @@ class LimitOut(ResponseBody):
     name: LimitName
     used: int
     limit: int | None = Field(description="Null: unlimited.")
-    resets_at: datetime | None = Field(description="When it begins anew; null: never.")
+    resets_at: datetime | None = Field(description="When the count is reset; null: never.")
 
 
 class PlanOut(ResponseBody):

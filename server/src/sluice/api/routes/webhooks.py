@@ -85,7 +85,7 @@ async def recover_webhook_events(
 ) -> Envelope[Recovered]:
     """Deliver the events of a time that the endpoint asks for and did not take."""
     number = await services.webhooks.recover(by, endpoint_id, body.since, body.until)
-    return Envelope(message="Deliveries begin anew", data=Recovered(endpoint_id=endpoint_id, deliveries=number))
+    return Envelope(message="Deliveries restarted", data=Recovered(endpoint_id=endpoint_id, deliveries=number))
 
 
 @router.get(
@@ -108,6 +108,6 @@ async def list_webhook_deliveries(
 
 @router.post("/webhook-deliveries/{delivery_id}/redeliver", responses=responses(*SCOPED, errors.NotFound))
 async def redeliver_webhook(delivery_id: str, by: ByCaller, services: Services) -> Envelope[DeliveryOut]:
-    """Let a delivery begin anew, whatever became of it."""
+    """Restart a delivery, whatever its state."""
     delivery = await services.webhooks.redeliver(by, delivery_id)
-    return Envelope(message="Delivery begins anew", data=DeliveryOut.model_validate(delivery))
+    return Envelope(message="Delivery restarted", data=DeliveryOut.model_validate(delivery))

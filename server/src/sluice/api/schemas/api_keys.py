@@ -42,7 +42,7 @@ Rate = Annotated[
     Field(
         ge=1,
         le=100_000,
-        description="Requests in a minute, those with upload tokens that it made too, without those that go on with a "
+        description="Requests in a minute, those with upload tokens that it made too, without those that continue a "
         "resumable upload; null: not limited.",
     ),
 ]
@@ -99,7 +99,7 @@ class RotateKey(RequestBody):
     """How a key gets a new text."""
 
     overlap_seconds: Annotated[
-        int, Field(ge=0, le=_OVERLAP_SECONDS, description="For so long its present text is good too, at most 7 days.")
+        int, Field(ge=0, le=_OVERLAP_SECONDS, description="How long the present text remains valid, at most 7 days.")
     ] = 86_400
     expires_in_days: (
         Annotated[ExpiresInDays, Field(description="When it expires from now on; null: as before.")] | None
@@ -129,7 +129,7 @@ class KeyRotated(ResponseBody):
 
 
 class KeyItem(ResponseBody):
-    """A key as it stands in a list."""
+    """A key in a list."""
 
     api_key_id: str
     name: str

@@ -189,7 +189,7 @@ class RateLimitOut(ResponseBody):
 
 
 class ContextItem(ResponseBody):
-    """A context as it stands in a list."""
+    """A context in a list."""
 
     context_id: str
     context_key: str

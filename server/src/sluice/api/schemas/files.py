@@ -21,19 +21,19 @@ class Uploaded(ResponseBody):
     metadata: Metadata
 
 
-class UploadAnswer(Uploaded):
+class UploadOut(Uploaded):
     """A file that was accepted, and the report of its acceptance."""
 
     report_id: str = Field(description="Id of the report, for `GET /api/v1/reports/{report_id}`.")
     outcome: Literal["quarantined"] | None = Field(
         None,
         exclude_if=is_none,
-        description="Only of a file that is stored where nobody can download it until somebody releases it.",
+        description="Only for a file in quarantine: it cannot be downloaded until a reviewer releases it.",
     )
 
     @classmethod
     def of(cls, stored: Stored) -> Self:
-        """Return the answer to an upload that was accepted."""
+        """Return the response to an upload that was accepted."""
         return cls(
             file_id=stored.file_id,
             original_filename=stored.original_filename,
@@ -57,7 +57,7 @@ class UploadedByToken(ResponseBody):
 
 
 class FileItem(Uploaded):
-    """A file as it stands in a list."""
+    """A file in a list."""
 
     uploaded_by: str
     uploaded_by_name: str

@@ -87,7 +87,7 @@ class ChosenFiles(RequestBody):
     max_files: (
         Annotated[
             int,
-            Field(ge=1, le=_MOST_FILES, description="With a filter: the job ends when it has changed so many."),
+            Field(ge=1, le=_MOST_FILES, description="With a filter: the job ends when it has changed this many."),
         ]
         | None
     ) = None
@@ -143,14 +143,14 @@ class ExportDownload(ResponseBody):
 
 
 class JobOut(ResponseBody):
-    """A job: work on many files that goes on after the answer."""
+    """A job: work on many files that continues after the response."""
 
     job_id: str
     kind: JobKind
     status: JobState = Field(
         description="`waiting` for a worker, `running`; `done`, `failed` and `cancelled` are for good."
     )
-    total: int | None = Field(description="How many files it is about; null: so many that nobody has counted.")
+    total: int | None = Field(description="How many files the job covers; null: too many to count.")
     done: int = Field(description="Files that were changed, or exported, so far.")
     skipped: int = Field(description="Files that were left as they were.")
     refused: list[RefusedFile] = Field(description="The first 100 of these.")

@@ -43,7 +43,7 @@ class ReplayRequest(RequestBody):
         str,
         Field(
             max_length=40,
-            description="The earliest upload: so many days, hours or minutes ago (`7d`), or a moment (ISO 8601).",
+            description="The earliest upload: a number of days, hours or minutes ago (`7d`), or a moment (ISO 8601).",
             examples=["7d", "2026-01-01T00:00:00Z"],
         ),
         AfterValidator(_readable),
@@ -79,7 +79,7 @@ class ReplayCause(ResponseBody):
 
 
 class ReplayUnknown(ResponseBody):
-    """The uploads of which nobody knows what would become of them, since a fact was not measured."""
+    """The uploads whose outcome is unknown, because a fact was not measured."""
 
     count: int = Field(description="How many there are.")
     because: list[ReplayCause] = Field(description="Why, the most frequent cause first.")

@@ -26,7 +26,7 @@ class ResumableUploadOut(ResponseBody):
 
     @classmethod
     def of(cls, upload: ResumableUpload) -> Self:
-        """Return the answer that shows an upload."""
+        """Return the response that shows an upload."""
         is_stored, has_verdict = upload.state == "stored", upload.state in {"stored", "rejected"}
         return cls.model_validate(
             {

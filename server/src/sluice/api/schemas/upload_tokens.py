@@ -20,7 +20,7 @@ _OWN_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
 def _url(text: str) -> str:
-    # The origin also stands in a Content-Security-Policy: it is plain letters, whatever else a URL may hold.
+    # The origin is also part of a Content-Security-Policy: only plain letters are accepted, unlike in a URL.
     try:
         parts = urlsplit(text)
         usable = _ORIGIN.fullmatch(f"{parts.scheme}://{parts.netloc.lower()}") is not None
@@ -116,7 +116,7 @@ class UploadTokenCreated(ResponseBody):
 
     @classmethod
     def of(cls, issued: IssuedToken, *, upload_url: str, tus_url: str, form_url: str) -> Self:
-        """Return the answer that shows the token."""
+        """Return the response that shows the token."""
         token = issued.token
         return cls(
             token_id=token.token_id,
@@ -132,7 +132,7 @@ class UploadTokenCreated(ResponseBody):
 
 
 class UploadTokenItem(ResponseBody):
-    """An upload token as it stands in a list."""
+    """An upload token in a list."""
 
     token_id: str
     token_prefix: str

@@ -115,7 +115,7 @@ class EndpointOut(ResponseBody):
     description: str | None
     status: EndpointStatus
     disabled_reason: str | None = Field(
-        description="`gone`: it answered 410. `failing`: all deliveries failed for five days. Null: somebody did it."
+        description="`gone`: it responded with 410. `failing`: all deliveries failed for five days. Null: by a user."
     )
     failing_since: datetime | None = Field(description="Since when every delivery fails; null if the last did not.")
     old_secret_until: datetime | None = Field(description="Until when the secret before signs too.")
@@ -130,7 +130,7 @@ class EndpointSecret(EndpointOut):
 
     @classmethod
     def of(cls, issued: IssuedEndpoint) -> Self:
-        """Return the answer that shows the secret."""
+        """Return the response that shows the secret."""
         shown = EndpointOut.model_validate(issued.endpoint).model_dump()
         return cls(**shown, secret=issued.secret)
 
@@ -150,14 +150,14 @@ class TestSent(ResponseBody):
 
 
 class Recovered(ResponseBody):
-    """Deliveries begin anew."""
+    """The number of deliveries that were restarted."""
 
     endpoint_id: str
     deliveries: int = Field(description="How many.")
 
 
 class DeliveryOut(ResponseBody):
-    """One event on its way to one endpoint, and the answer of the last attempt."""
+    """One event on its way to one endpoint, and the response of the last attempt."""
 
     delivery_id: str
     endpoint_id: str
@@ -170,8 +170,8 @@ class DeliveryOut(ResponseBody):
     next_attempt_at: datetime | None = Field(validation_alias="due_at")
     created_at: datetime
     attempted_at: datetime | None
-    response_status: int | None = Field(description="Null if there was no answer.")
+    response_status: int | None = Field(description="Null if there was no response.")
     response_headers: list[str] | None = Field(description="The names of the headers.")
     response_body: str | None = Field(description="The first 2 KB.")
-    error: str | None = Field(description="Why there was no answer, or which status failed.")
+    error: str | None = Field(description="Why there was no response, or which status failed.")
     duration_ms: int | None

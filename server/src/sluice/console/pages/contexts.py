@@ -80,7 +80,7 @@ _ACCEPT: Final = (
     PolicyForm("duplicates", "Duplicates", "Files whose bytes are stored in this context already."),
 )
 _CHECK: Final = (
-    PolicyForm("encrypted", "Password protection", "Documents and archives that nobody can look into."),
+    PolicyForm("encrypted", "Password protection", "Documents and archives that cannot be read without a password."),
     PolicyForm(
         "active_content",
         "Active content",

@@ -90,7 +90,7 @@ def _filter(visit: Visit) -> FileFilter:
 def job_filter(visit: Visit, until: datetime, *, required: bool = True) -> FileFilter:
     """Return the filter of the address for a job on all files that match it and were stored before `until`.
 
-    Raise `Invalid` without a filter: nobody means all files of a tenant.
+    Raise `Invalid` without a filter, which would match all files of a tenant.
     """
     wanted = _filter(visit)
     if required and wanted == FileFilter():
@@ -189,8 +189,8 @@ async def restore(visit: Visit) -> Response:
             full += 1
     if len(chosen) == 1 and restored:
         return redirect(f"/console/files/{chosen[0]}?notice=restored")
-    told = {"notice": "restored", "restored": restored, "full": full, "gone": len(chosen) - restored - full}
-    return redirect(f"/console/files/deleted{query(told)}")
+    outcome = {"notice": "restored", "restored": restored, "full": full, "gone": len(chosen) - restored - full}
+    return redirect(f"/console/files/deleted{query(outcome)}")
 
 
 async def hold(visit: Visit) -> Response:

@@ -56,7 +56,7 @@ async def _show(visit: Visit, link: object = None) -> Response:
 
 
 def _percent(job: Job) -> float | None:
-    """Return how much of a job is done, None if nobody counted its files."""
+    """Return how much of a job is done, in percent; None if its files were not counted."""
     if job.state == "done":
         return 100.0
     return None if not job.total else min(100.0, round(100 * (job.done + job.skipped) / job.total, 1))
@@ -121,7 +121,7 @@ async def _count(visit: Visit, wanted: FileFilter) -> int | None:
 
 
 def _word(action: str, total: int | None) -> str:
-    """Return what the user has to type: the number of files, or what happens to them if nobody knows it."""
+    """Return what the user has to type: the number of files, or the action if the number is unknown or too large."""
     return action if total is None or total > _MOST_FILES else str(total)
 
 

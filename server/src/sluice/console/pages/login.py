@@ -29,7 +29,7 @@ async def show(request: Request, templates: Templates) -> Response:
 async def open_link(request: Request, templates: Templates) -> Response:
     """Bind a link to this browser and ask whether to sign in.
 
-    Nobody is signed in by GET: programs that look at links in messages open them too.
+    A GET request never signs in: programs that scan the links in messages send it too.
     """
     services: ApiServices = request.app.state.services
     link = request.path_params["link"]
@@ -71,7 +71,7 @@ async def _signed_in(request: Request, issued: IssuedSession) -> Response:
 
 
 async def begin_oidc(request: Request, _templates: Templates) -> Response:
-    """Send the browser to the issuer, with what binds its answer to this browser in a cookie."""
+    """Send the browser to the issuer, with what binds its response to this browser in a cookie."""
     services: ApiServices = request.app.state.services
     if services.sign_in is None:
         raise NotFound
@@ -88,16 +88,16 @@ async def begin_oidc(request: Request, _templates: Templates) -> Response:
 
 
 async def finish_oidc(request: Request, templates: Templates) -> Response:
-    """Begin the session of who comes back from the issuer; any answer that is not to this browser is refused."""
+    """Begin the session of who comes back from the issuer; any response that is not to this browser is refused."""
     services: ApiServices = request.app.state.services
     if services.sign_in is None:
         raise NotFound
     kept = _ATTEMPT.fullmatch(request.cookies.get(cookie_name(services, "oidc"), ""))
-    answer = dict(request.query_params)
+    returned = dict(request.query_params)
     try:
-        if kept is None or request.method == "HEAD" or len(answer) != len(request.query_params.multi_items()):
-            raise InvalidToken("this browser did not ask for it")  # noqa: TRY301  (refused as every wrong answer)
-        claims = await services.sign_in.finish(SignInAttempt(*kept.groups()), _redirect_uri(services), answer)
+        if kept is None or request.method == "HEAD" or len(returned) != len(request.query_params.multi_items()):
+            raise InvalidToken("this browser did not ask for it")  # noqa: TRY301  (refused as every wrong response)
+        claims = await services.sign_in.finish(SignInAttempt(*kept.groups()), _redirect_uri(services), returned)
         authenticator: Authenticator = request.app.state.authenticator
         caller = (await authenticator.caller_of(claims)).value
         issued = await services.sessions.begin(caller, request.state.request_id)

@@ -140,7 +140,7 @@ async def test(visit: Visit) -> Response:
 
 
 async def redeliver(visit: Visit) -> Response:
-    """Let a delivery begin anew."""
+    """Restart a delivery."""
     endpoint = await _endpoint(visit)
     by = visit.by("webhook_delivery.redelivered")
     try:

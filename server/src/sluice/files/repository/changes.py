@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.schema import contexts, files, plan_usage, upload_tokens
 from sluice.db.sql import AnyRow, now, now_plus, rows_of
-from sluice.files.repository.rows import TOLD, is_free, is_in_bucket, is_in_free_context, stored_row
+from sluice.files.repository.rows import EVENT_COLUMNS, is_free, is_in_bucket, is_in_free_context, stored_row
 
 _BYTES_PER_MB = 1_048_576
 _ERASED = "erased"  # as in `erasures.subject`
@@ -54,7 +54,7 @@ async def end_life(
             reviewed_by=None,
             reviewed_at=None,
         )
-        .returning(files.c.context_id, files.c.plan_month, files.c.upload_token_id, *TOLD)
+        .returning(files.c.context_id, files.c.plan_month, files.c.upload_token_id, *EVENT_COLUMNS)
     )
     return (await connection.execute(statement)).all()
 
@@ -77,13 +77,13 @@ async def restore(
         update(files)
         .where(files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(sources))
         .values(state=target, due_at=files.c.restored_due_at, restored_due_at=None)
-        .returning(files.c.context_id, *TOLD)
+        .returning(files.c.context_id, *EVENT_COLUMNS)
     )
     return (await connection.execute(statement)).all()
 
 
 async def lock_room(connection: AsyncConnection, tenant_id: str, context_id: str) -> int:
-    """Return how many bytes of a context's quota are free; until the commit nobody else takes or frees any."""
+    """Lock a context's quota until the commit; return how many bytes of it are free."""
     columns = contexts.c
     room = cast(columns.storage_quota_mb, BigInteger) * _BYTES_PER_MB - columns.storage_used_bytes
     query = select(room).where(columns.tenant_id == tenant_id, columns.context_id == context_id)
@@ -147,8 +147,8 @@ async def delete_rows(
 ) -> Sequence[AnyRow]:
     """Delete the rows of those of the files (each a tenant and an id) that are in one of `sources`, and return them."""
     statement = delete(files).where(*rows_of(files, owned), files.c.state.in_(sources))
-    told = (files.c.tenant_id, files.c.state, *TOLD)
-    return (await connection.execute(statement.returning(*told))).all()
+    returned = (files.c.tenant_id, files.c.state, *EVENT_COLUMNS)
+    return (await connection.execute(statement.returning(*returned))).all()
 
 
 async def switch_bucket(

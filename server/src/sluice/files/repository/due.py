@@ -169,7 +169,7 @@ async def find_due_files(connection: AsyncConnection, rule: RetentionRule, after
 async def note_retention(
     connection: AsyncConnection, rule: RetentionRule, after: str | None, pause: timedelta | None
 ) -> None:
-    """Write up to which id a context was looked through, and after which pause that goes on; None: never.
+    """Record up to which id a context was examined, and after which pause to continue; None: never.
 
     A context whose retention was changed, or whose hold ended, meanwhile is left as that made it.
     """

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sluice.db.schema import files
 from sluice.db.sql import AnyRow, now, now_plus
 from sluice.files.record import FileRecord, Quarantined, Review
-from sluice.files.repository.rows import SHOWN, TOLD, is_in_quarantine, record_of, stored_row
+from sluice.files.repository.rows import EVENT_COLUMNS, SHOWN, is_in_quarantine, record_of, stored_row
 
 _QUARANTINED = [files.c[name] for name in Quarantined.__slots__]
 
@@ -107,7 +107,7 @@ async def write_verdict(
             else case((is_in_quarantine(), None), else_=now_plus(again_after)),
             **mark,
         )
-        .returning(files.c.quarantined_at, files.c.download_count, *TOLD)
+        .returning(files.c.quarantined_at, files.c.download_count, *EVENT_COLUMNS)
     )
     return (await connection.execute(statement)).one_or_none()
 
@@ -155,7 +155,7 @@ async def clear_quarantine(connection: AsyncConnection, tenant_id: str, file_id:
         update(files)
         .where(*stored_row(tenant_id, file_id), is_in_quarantine())
         .values(quarantined_at=None, rescan_at=None, review_decision=None, reviewed_by=None, reviewed_at=None)
-        .returning(*TOLD)
+        .returning(*EVENT_COLUMNS)
     )
     return (await connection.execute(statement)).one_or_none()
 

@@ -14,7 +14,7 @@ from sluice.files.repository.rows import SHOWN, is_in_bucket, is_in_quarantine, 
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _DELETED = [files.c[name] for name in DeletedFileRow.__slots__]
-NAMES_SEARCHED = 10_000  # files, the newest ones, in which a name is looked for
+NAMES_SEARCHED = 10_000  # files, the newest ones, in which a name is searched
 
 
 async def find(connection: AsyncConnection, tenant_id: str, file_id: str) -> FileRecord | None:
@@ -75,7 +75,7 @@ async def list_slice(
     if wanted.sha256 is not None:
         conditions.append(files.c.sha256 == wanted.sha256)
     if wanted.filename is not None:
-        # Names are in no index: so many of the newest files are read, however many there are.
+        # Names are in no index: only this many of the newest files are read.
         newest = (
             select(files.c.file_id)
             .where(files.c.tenant_id == tenant_id, *conditions)

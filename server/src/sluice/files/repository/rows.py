@@ -7,8 +7,8 @@ from sluice.db.sql import AnyRow
 from sluice.files.record import FileRecord
 
 SHOWN = [files.c[name] for name in FileRecord.__slots__]
-# What events tell of a file.
-TOLD = (files.c.file_id, files.c.context_key, files.c.original_filename, files.c.size_bytes)
+# The columns of a file that events contain.
+EVENT_COLUMNS = (files.c.file_id, files.c.context_key, files.c.original_filename, files.c.size_bytes)
 
 
 def is_free() -> ColumnElement[bool]:

@@ -100,7 +100,7 @@ class ClamdSession:
         reply = await _read_reply(self._connection)
         number, _, text = reply.partition(b": ")
         if number != b"%d" % self._number:
-            raise ClamdUnavailable("an answer to another question")
+            raise ClamdUnavailable("a reply to another question")
         return text
 
     async def wait_closed(self) -> None:
@@ -122,7 +122,7 @@ class ClamdClient:
                 await asyncio.get_running_loop().sock_sendall(connection, b"z%s\0" % command)
                 return await _read_reply(connection)
         except TimeoutError as late:
-            raise ClamdUnavailable(f"no answer to {command.decode()} within {self.timeouts.connect:g} s") from late
+            raise ClamdUnavailable(f"no reply to {command.decode()} within {self.timeouts.connect:g} s") from late
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[ClamdSession]:
@@ -254,7 +254,7 @@ def _has_sent_all(sending: asyncio.Task[None]) -> bool:
 def _require_complete(reply: bytes, *, sent_all: bool) -> bytes:
     """Return the reply. Raise `ClamdUnavailable` for a verdict on bytes that were not all sent."""
     if not sent_all and not reply.endswith(b"ERROR"):
-        raise ClamdUnavailable("an answer before all bytes were sent")
+        raise ClamdUnavailable("a reply before all bytes were sent")
     return reply
 
 
@@ -268,16 +268,16 @@ async def _read_reply(connection: socket.socket) -> bytes:
 
 def _append(reply: bytes, part: bytes) -> bytes:
     if not part:
-        raise ClamdUnavailable("the connection was closed without an answer")
+        raise ClamdUnavailable("the connection was closed without a reply")
     if len(reply) > _REPLY_MAX:
-        raise ClamdUnavailable(f"an answer of more than {_REPLY_MAX} bytes")
+        raise ClamdUnavailable(f"a reply of more than {_REPLY_MAX} bytes")
     return reply + part
 
 
 def _one_reply(raw: bytes) -> bytes:
     text, _, rest = raw.partition(b"\0")
     if rest:
-        raise ClamdUnavailable("an answer with more behind it")
+        raise ClamdUnavailable("a reply with more behind it")
     return text
 
 

@@ -213,7 +213,7 @@ def _zip(*contents: bytes) -> bytes:
 
 
 def _crowded_zip(count: int) -> bytes:
-    """Return a zip archive of the test virus behind so many other members that it holds `count`."""
+    """Return a zip archive of `count` members, of which the last is the test virus."""
     return _zip(*(os.urandom(_NONCE_BYTES) for _ in range(count - 1)), EICAR)
 
 

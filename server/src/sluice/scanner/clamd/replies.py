@@ -72,7 +72,7 @@ def parse_scan_reply(raw: bytes) -> ScanReply:
     if refused := _REFUSED.fullmatch(text):
         limit = _LIMIT_ERROR.search(refused["why"])
         return ScanReply(ClamdVerdict.INCOMPLETE if limit else ClamdVerdict.REFUSED, refused["why"])
-    raise ClamdUnavailable("an answer that is not understood")
+    raise ClamdUnavailable("a reply that is not understood")
 
 
 def parse_version(raw: bytes) -> ClamdVersion:

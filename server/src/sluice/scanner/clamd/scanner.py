@@ -232,7 +232,7 @@ class ClamdScanner:
                 unpacking.cancel()
                 await asyncio.gather(unpacking, return_exceptions=True)  # a worker may still read the file
             elif not unpacking.cancelled():
-                unpacking.exception()  # retrieved, so that asyncio does not log it if nobody waited for the report
+                unpacking.exception()  # retrieved, so that asyncio does not log it if no task waited for the report
         if found := verdict.find_own_threat(report):
             return found
         # An OK that may be silent on what was skipped counts for little: each part is scanned by itself as well.

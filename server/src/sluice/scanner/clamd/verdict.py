@@ -2,7 +2,7 @@
 
 clamd alone would let through what it does not open, and says nothing of it. Measured (1.4.6): attachments in PDFs, some
 packings, and, even with `AlertExceedsMax yes`, members of zip archives beyond MaxFileSize. So a file is clean if clamd
-found nothing in it, found nothing in the parts that it does not see, and no part is left that nobody scanned. Without
+found nothing in it, found nothing in the parts that it does not see, and scanned every part. Without
 `AlertExceedsMax`, it must also have found nothing in each part by itself, and all must lie within its probed limits.
 """
 
@@ -58,7 +58,7 @@ def is_limited_to_parts(reply: MemberReply) -> bool:
 
 
 def find_gap(reply: MemberReply, report: UnpackReport, scope: ScanScope, *, in_parts: bool) -> str:
-    """Return what nobody scanned, in one sentence; empty if all was.
+    """Return what was not scanned, in one sentence; empty if all was.
 
     With `in_parts`, every part is scanned by itself afterwards.
     """

@@ -138,7 +138,7 @@ def write_files(files: Sequence[NewFile], drafts: DraftFolder, folders: DurableF
 
     When this returns, bytes and names survive a crash. `FileExistsError` means that the name is taken. A source on that
     file system that has no name, such as the spool of a large upload, or that may be linked becomes the file itself:
-    nobody may write to it any more. Other sources are copied.
+    it must not be written to any more. Other sources are copied.
     """
     # Nothing gets a name before its bytes are on disk. Names are linked, because renaming would replace an existing
     # file. Each folder is flushed once for all files, and all bytes are on their way before the first flush is waited
@@ -328,7 +328,7 @@ class BatchWriter:
                 errors = self._write_all(batch.files)
             except Exception as unexpected:  # noqa: BLE001  (every writer of the batch raises it)
                 errors = [unexpected] * len(batch.files)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, and no task waits
                 batch.loop.call_soon_threadsafe(self._end_batch, batch, errors)
 
     def _end_batch(self, batch: _Batch, errors: Sequence[Exception | None]) -> None:

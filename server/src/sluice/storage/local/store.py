@@ -156,7 +156,7 @@ class LocalStore:
         return await self.size(key) is not None
 
     async def sweep(self, *, older_than_seconds: float) -> int:
-        """Delete unfinished files that nobody wrote to for that long; return how many.
+        """Delete unfinished files that were not written to for that long; return how many.
 
         An hour is far beyond any put: each write of a running one renews its file's time.
         """

@@ -104,7 +104,7 @@ def _endpoint_address(bucket: str, endpoint_url: str) -> Address:
 
 
 class CircuitBreaker:
-    """Refuse requests to a store that keeps failing, so that nobody waits for it.
+    """Refuse requests to a store that keeps failing, so that callers do not wait for it.
 
     After `failures` in a row, requests are refused at once for `rest_seconds`; then one is let through as a trial. Each
     client of a bucket has its own breaker: a dead bucket slows no other, and rotated credentials start with a closed
@@ -164,7 +164,7 @@ def make_client(
     settings that the library refuses.
     """
     # The library follows redirects and has no switch for it. A tenant's endpoint could send it to any internal address
-    # and see the answer. So every host but the bucket's own gets a proxy that cannot exist; this also disables
+    # and see the response. So every host but the bucket's own gets a proxy that cannot exist; this also disables
     # `HTTP_PROXY`.
     proxy: ClientConfig = {"proxy_url": NOWHERE, "proxy_excludes": address.host}
     if relay_url is not None:

@@ -37,9 +37,9 @@ _STATUSES: Final[dict[int, str]] = {
     HTTPStatus.FORBIDDEN: "The credentials may not {doing}.",
     HTTPStatus.BAD_GATEWAY: "The store cannot be reached.",
 }
-_NOT_S3: Final = "The store's answer is not one that S3 gives."
+_NOT_S3: Final = "The store's response is not one that S3 gives."
 _BROKEN: Final = "The connection to the store broke."
-_TIMED_OUT: Final = "The store did not answer in time."
+_TIMED_OUT: Final = "The store did not respond in time."
 # Words in the HTTP client's errors, the more specific ones first.
 _CLIENT_ERRORS: Final = (
     (NOWHERE.removeprefix("http://"), "The store sends the request on to another host, which is not followed."),
@@ -57,7 +57,7 @@ _CODE: Final = re.compile(r"<Code>([A-Za-z0-9.]{1,64})</Code>")
 
 @dataclass(frozen=True, slots=True)
 class S3Failure:
-    """A foreign error: HTTP status and S3's error code if there was an answer, else what became of the request.
+    """A foreign error: HTTP status and S3's error code if there was a response, else what became of the request.
 
     `key_taken`: there is an object under the key already.
     """
@@ -69,12 +69,12 @@ class S3Failure:
 
     @property
     def connection_broke(self) -> bool:
-        """Whether the connection was lost while the request was being sent or answered."""
+        """Whether the connection was lost while the request or the response was in transit."""
         return self.status is None and self.client_error == _BROKEN
 
     @property
     def may_have_succeeded(self) -> bool:
-        """Whether the store may have carried out the request: the answer was lost, or a retry met the first try."""
+        """Whether the store may have carried out the request: the response was lost, or a retry met the first try."""
         if self.status is None or self.key_taken:
             return self.key_taken or self.client_error in {_BROKEN, _TIMED_OUT, _NOT_S3}
         return self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -94,7 +94,7 @@ class S3Failure:
             return self.client_error
         if self.status in _STATUSES:
             return _STATUSES[self.status].format(doing=doing)
-        return f"The store answered {self.status} {self.code}".rstrip() + "."
+        return f"The store responded with {self.status} {self.code}".rstrip() + "."
 
 
 def parse_failure(error: BaseException) -> S3Failure:

@@ -1,6 +1,6 @@
 """A forward proxy on loopback for S3 clients that use plain http: it connects to the address that was checked.
 
-The client library resolves names itself, after the check: a name server that answers differently the second time leads
+The client library resolves names itself, after the check: a name server that responds differently the second time leads
 it to an internal address (DNS rebinding). Over https the certificate of the name prevents that.
 """
 
@@ -30,7 +30,7 @@ _CONNECTION_ERRORS: Final = (OSError, ValueError, EOFError, asyncio.LimitOverrun
 class Relay:
     """Forward the one request of each connection to its host. Clients must not use a connection twice.
 
-    Redirects lose their target, so that none is followed. What cannot be forwarded is answered with 502.
+    Redirects lose their target, so that none is followed. What cannot be forwarded gets 502.
     """
 
     def __init__(self, resolve: Resolve, connect_seconds: float) -> None:
@@ -70,7 +70,7 @@ class Relay:
         try:
             await _exchange(reader, writer, store_reader, store_writer)
         except _CONNECTION_ERRORS:
-            # Break the connection as the store did: an answer of ours could be taken for the rest of the store's.
+            # Break the connection as the store did: a response of ours could be taken for the rest of the store's.
             writer.transport.abort()
         finally:
             store_writer.close()
@@ -103,16 +103,16 @@ async def _exchange(
 ) -> None:
     """Forward request and response until either side ends."""
     sending = asyncio.create_task(_forward(reader, store_writer))
-    answering = asyncio.create_task(_forward_response(store_reader, writer))
+    responding = asyncio.create_task(_forward_response(store_reader, writer))
     try:
         # A client that closes wants no more, whatever the store keeps open.
-        await asyncio.wait((sending, answering), return_when=asyncio.FIRST_COMPLETED)
-        if answering.done() or sending.exception() is not None:
-            await answering  # a store may refuse a body and answer all the same
+        await asyncio.wait((sending, responding), return_when=asyncio.FIRST_COMPLETED)
+        if responding.done() or sending.exception() is not None:
+            await responding  # a store may refuse a body and respond all the same
     finally:
-        for task in (sending, answering):
+        for task in (sending, responding):
             task.cancel()
-        await asyncio.gather(sending, answering, return_exceptions=True)
+        await asyncio.gather(sending, responding, return_exceptions=True)
 
 
 async def _forward_response(store_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

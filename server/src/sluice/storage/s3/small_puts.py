@@ -1,7 +1,7 @@
 """Puts of small objects on the event loop: signed and sent here, since the client library wakes a thread for each.
 
 Only the common case is here, a new object that the store accepts at once. All else is left to the library, which sends
-the request again and knows what an answer means. Decision 30 has the measurement.
+the request again and knows what a response means. Decision 30 has the measurement.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class PutOutcome(Enum):
     """What became of a put.
 
     `NOT_SENT`: the store could not be reached, or the request is not one for this client. `REFUSED`: the store
-    answered anything but that it holds a new object. `BROKE`: the connection ended without an answer.
+    responded anything but that it holds a new object. `BROKE`: the connection ended without a response.
     """
 
     STORED = auto()
@@ -63,7 +63,7 @@ class SmallPuts:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def put(self, key: str, body: bytes, attributes: Mapping[str, str]) -> PutOutcome:
-        """Create the object if there is none under `key`. Raise `TimeoutError` if the store does not answer in time.
+        """Create the object if there is none under `key`. Raise `TimeoutError` if the store does not respond in time.
 
         `attributes` are its metadata, with `Content-Type` and `sha256`, the digest of `body` that the store checks.
         """
@@ -184,9 +184,9 @@ class _Connection(asyncio.Protocol):
         self.loop = loop
         self.idle_since = 0.0
         self.is_reusable = False
-        """Whether it is open, and its last answer was read to the end."""
+        """Whether it is open, and its last response was read to the end."""
         self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[PutOutcome] | None = None
+        self._response: asyncio.Future[PutOutcome] | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._received = 0
         self._has_etag = False
@@ -195,15 +195,15 @@ class _Connection(asyncio.Protocol):
         """Send a request and return what the store made of it; raise `TimeoutError`."""
         if self._transport is None:
             return PutOutcome.BROKE
-        self._answer = answer = self.loop.create_future()
+        self._response = response = self.loop.create_future()
         self.is_reusable, self._received, self._has_etag = False, 0, False
         timer = self.loop.call_later(seconds, self._time_out)
         self._transport.write(request)
         try:
-            outcome: PutOutcome = await answer
+            outcome: PutOutcome = await response
         finally:
             timer.cancel()
-            self._answer = None
+            self._response = None
             if not self.is_reusable:
                 self.close()
         return outcome
@@ -220,8 +220,8 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        if self._answer is None or self._answer.done() or self._received > _MAX_RESPONSE_BYTES:
-            # Also bytes that nothing was asked for: the next answer could not be told from them.
+        if self._response is None or self._response.done() or self._received > _MAX_RESPONSE_BYTES:
+            # Also unexpected bytes: the next response could not be distinguished from them.
             self._end(PutOutcome.REFUSED)
             return
         try:
@@ -239,24 +239,24 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Part of `httptools`: the end of a response."""
-        # What has no entity tag is no answer of S3 to a put, and a second answer is one to nothing.
-        is_second = self._answer is None or self._answer.done()
+        # What has no entity tag is no response of S3 to a put, and a second response is one to nothing.
+        is_second = self._response is None or self._response.done()
         if is_second or self._parser.get_status_code() != HTTPStatus.OK or not self._has_etag:
             self._end(PutOutcome.REFUSED)
-        elif self._answer is not None:
+        elif self._response is not None:
             self.is_reusable = self._parser.should_keep_alive()
-            self._answer.set_result(PutOutcome.STORED)
+            self._response.set_result(PutOutcome.STORED)
 
     def _end(self, outcome: PutOutcome) -> None:
         self.is_reusable = False
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(outcome)
+        if self._response is not None and not self._response.done():
+            self._response.set_result(outcome)
         else:
             self.close()
 
     def _time_out(self) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(TimeoutError())
+        if self._response is not None and not self._response.done():
+            self._response.set_exception(TimeoutError())
 
 
 @cache

@@ -24,7 +24,7 @@ from sluice.storage.protocol import StoreError
 from sluice.storage.s3.client import Address, S3Credentials
 
 _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
-_MAX_ANSWER_BYTES: Final = _MAX_RESPONSE_BYTES + 64 * 1024  # with its head
+_MAX_RECEIVED_BYTES: Final = _MAX_RESPONSE_BYTES + 64 * 1024  # with its head
 # Patterns instead of an XML parser, which would expand entities and nest without bounds: four flat fields are needed,
 # and an entry that does not look as expected is skipped.
 _UPLOAD: Final = re.compile(r"<Upload>(.*?)</Upload>", re.DOTALL)
@@ -82,7 +82,7 @@ class StaleParts:
         async with httpcore.AsyncConnectionPool(
             max_keepalive_connections=0,
             proxy=httpcore.Proxy(self._relay_url) if self._relay_url else None,
-            network_backend=BoundedBackend(_MAX_ANSWER_BYTES),
+            network_backend=BoundedBackend(_MAX_RECEIVED_BYTES),
         ) as http:
             while query:
                 await before()
@@ -97,7 +97,7 @@ class StaleParts:
     async def _request(
         self, http: httpcore.AsyncConnectionPool, method: str, key: str, query: dict[str, str]
     ) -> tuple[str, str]:
-        """Return the store's own time as it states it, and what it answers."""
+        """Return the store's own time as it states it, and its response."""
         url = f"{self._address.url(key)}?{urlencode(sorted(query.items()), quote_via=quote, safe='')}"
         request = AWSRequest(method, url)
         self._signer.add_auth(request)
@@ -112,11 +112,11 @@ class StaleParts:
                     if len(body) > _MAX_RESPONSE_BYTES:
                         raise StoreError("The store's list of unfinished uploads is longer than it may be.")
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, TimeoutError) as error:
-            raise StoreError(f"The store did not answer as it should ({type(error).__name__}).") from error
+            raise StoreError(f"The store did not respond as it should ({type(error).__name__}).") from error
         already_gone = method == "DELETE" and response.status == HTTPStatus.NOT_FOUND
         is_success = 200 <= response.status < 300  # noqa: PLR2004  (RFC 9110 section 15.3)
         if not is_success and not already_gone:
-            raise StoreError(f"The store answered {response.status} when asked for unfinished uploads.")
+            raise StoreError(f"The store responded with {response.status} when asked for unfinished uploads.")
         dates = (value for name, value in response.headers if name.lower() == b"date")
         return next(dates, b"").decode("latin-1"), body.decode("utf-8", "replace")
 

@@ -111,8 +111,8 @@ class S3Store:
     async def put(self, key: str, sealed: Sealed, *, content_type: str) -> None:
         """Store the bytes; see the protocol. A taken key is a `StoreError`.
 
-        A put whose answer was lost is looked up before it counts as failed; a cancelled one ends its request first.
-        After a failure without an answer the object may still appear: the owner of the reserved key deletes it later.
+        A put whose response was lost is looked up before it counts as failed; a cancelled one ends its request first.
+        After a failure without a response the object may still appear: the owner of the reserved key deletes it later.
         """
         validate_key(key)
         with self._breaker.guard():
@@ -154,7 +154,7 @@ class S3Store:
             pass
         except FOREIGN as error:
             raise to_store_error(error, "list the bucket") from safe_cause(error)
-        # The answer to HEAD has no body: a 404 does not tell a missing object from a missing bucket. One to GET does.
+        # The response to HEAD has no body: a 404 does not tell a missing object from a missing bucket. One to GET does.
         try:
             _, size = await self._read_range(client, key, 0, 1)
         except KeyError:
@@ -184,9 +184,9 @@ class S3Store:
         return failed
 
     async def presign(self, key: str, *, expires_in: int, filename: str, content_type: str) -> str:
-        """Return a URL for `expires_in` seconds that S3 answers with exactly this file name and type.
+        """Return a URL for `expires_in` seconds whose response from S3 has exactly this file name and type.
 
-        Sends no request, but `before` is asked: whoever opens the link sends one.
+        Sends no request, but calls `before`, because opening the URL sends one.
         """
         await self._open_client()
         # botocore's signing class alone: its client would read profile files and `AWS_*` variables, and load 1 MB of
@@ -230,14 +230,14 @@ class S3Store:
         await probe_store(self, self._probe_folder)
 
     async def health(self) -> EngineHealth:
-        """Return whether the bucket answers within five seconds. Never raises."""
+        """Return whether the bucket responds within five seconds. Never raises."""
         try:
             async with asyncio.timeout(_HEALTH_SECONDS):
                 await self.size(f"{self._probe_folder}/health")
         except StoreError as error:
             return EngineHealth("storage", "s3", EngineState.DOWN, detail=str(error))
         except TimeoutError:
-            return EngineHealth("storage", "s3", EngineState.DOWN, detail="The store did not answer in time.")
+            return EngineHealth("storage", "s3", EngineState.DOWN, detail="The store did not respond in time.")
         return EngineHealth("storage", "s3", EngineState.UP, limits={"part_bytes": self._part_bytes})
 
     async def aclose(self) -> None:
@@ -270,7 +270,7 @@ class S3Store:
             raise to_store_error(error, "read objects") from safe_cause(error)
         expected = min(stop, found.meta["size"]) - start
         if len(piece) != expected:
-            raise StoreError("The store answered fewer bytes than it said.")
+            raise StoreError("The store sent fewer bytes than it said.")
         return piece, found.meta["size"]
 
     async def _delete_batch(self, keys: Sequence[str]) -> dict[str, str]:

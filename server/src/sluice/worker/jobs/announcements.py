@@ -31,7 +31,7 @@ _BATCH: Final = 100
 _REFUSED_WITHIN: Final = timedelta(days=1)
 _EXPIRES_WITHIN: Final = timedelta(days=7)
 _FULL: Final = 100
-# A bucket is announced when it failed, or worked again, for so long.
+# A bucket is announced when it has failed, or worked again, for this long.
 _DEBOUNCE: Final = timedelta(seconds=60)
 _CHECK_AGAIN: Final = timedelta(seconds=15)
 
@@ -52,8 +52,8 @@ async def announce_limits(context: JobContext) -> int:
         )
     for row in plans:
         limit = context.free_uploads_per_month
-        told = {"month": row.month, "uploads": row.uploads, "limit": limit, "percent": row.level}
-        event: Event = PlanReached(**told) if row.level == _FULL else PlanWarning(**told)
+        fields = {"month": row.month, "uploads": row.uploads, "limit": limit, "percent": row.level}
+        event: Event = PlanReached(**fields) if row.level == _FULL else PlanWarning(**fields)
         await _announce(context, Announcement(row.tenant_id, "plan", row.month), row.announced, row.level, event)
     for row in keys:
         expiring = ApiKeyExpiring(
@@ -77,13 +77,13 @@ async def _announce(context: JobContext, subject: Announcement, before: int, lev
 
 
 def _quota_event(row: AnyRow) -> Event:
-    told = {
+    fields = {
         "context_key": row.context_key,
         "used_bytes": row.storage_used_bytes,
         "quota_bytes": row.quota_bytes or 0,
         "percent": row.level,
     }
-    return QuotaReached(**told) if row.level == _FULL else QuotaWarning(**told)
+    return QuotaReached(**fields) if row.level == _FULL else QuotaWarning(**fields)
 
 
 async def watch_buckets(context: JobContext) -> int:
@@ -121,15 +121,15 @@ _UNCHANGED: Final[Mapping[str, Any]] = MappingProxyType({"working_since": None})
 
 def _next_step(row: AnyRow, now: datetime, *, works: bool) -> tuple[Mapping[str, datetime | None] | None, Event | None]:
     """Return what is written of a bucket, None if it works for good, and the event of it."""
-    told = {"config_id": row.config_id, "failing_since": row.failing_since}
+    fields = {"config_id": row.config_id, "failing_since": row.failing_since}
     if not works:
         if row.announced_at is None and now - row.failing_since >= _DEBOUNCE:
-            return {"announced_at": now, "working_since": None}, BucketUnreachable(**told)
+            return {"announced_at": now, "working_since": None}, BucketUnreachable(**fields)
         return _UNCHANGED, None
     if row.announced_at is None:
         return None, None  # it failed for less than a minute
     if row.working_since is None:
         return {"working_since": now}, None
     if now - row.working_since >= _DEBOUNCE:
-        return None, BucketRecovered(**told)
+        return None, BucketRecovered(**fields)
     return {"working_since": row.working_since}, None

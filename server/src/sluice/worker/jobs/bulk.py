@@ -32,7 +32,7 @@ from sluice.worker.jobs.erasures import LOG_POSITION, Erasing
 
 _LEASE: Final = timedelta(seconds=60)
 _FILES: Final = 100  # of a transaction: uploads into their contexts wait for its end
-_FIRST_FILES: Final = 25  # of the first step: a job shows soon that it works, and a small one delays nobody
+_FIRST_FILES: Final = 25  # of the first step: a job shows soon that it works, and a small one does not delay others
 _STEP_SECONDS: Final = 0.5  # of a step on files: then another job may have its turn
 _COMPARED: Final = 1000
 _MOST_FAILURES: Final = 10
@@ -165,7 +165,7 @@ class BulkJobs:
                 return
 
     async def _next_files(self, job: Job) -> tuple[Sequence[str], str | None]:
-        """Return the next files to change, and where the job goes on behind all of them, None at the end."""
+        """Return the next files to change, and the position after them, None at the end."""
         most = _COMPARED if job.position else _FIRST_FILES
         if "file_ids" in job.params:
             begin = int(job.position or 0)
@@ -220,7 +220,7 @@ class BulkJobs:
 
 
 def _position_after(job: Job, portion: Sequence[str]) -> str:
-    """Return where the job goes on behind `portion`: a number of files that were named, or the id of a file."""
+    """Return the position of the job after `portion`: a number of files that were named, or the id of a file."""
     return str(int(job.position or 0) + len(portion)) if "file_ids" in job.params else portion[-1]
 
 

@@ -3,8 +3,8 @@
 First the files, which begin to be purged at once, and the exports that may list them; then whatever names the person
 besides; then it waits until the objects are gone and the counts are folded, and at last until SQLite's log has nothing
 of before. A step forgets only what an earlier one
-has put on the list, so a crash between two repeats nothing. Where the job is stands in its `position`: the phase, and
-the last id that was looked at.
+has put on the list, so a crash between two repeats nothing. The job's `position` is the phase, and
+the last id that was examined.
 """
 
 import json

@@ -17,8 +17,8 @@ from sluice.observe.log import log
 from sluice.worker.job import JobContext, error_boundary
 
 _BATCH: Final = 100
-_MAX_FAILED: Final = 1000  # then the next round goes on
-# Of files by the retention of their context: so many are looked at in one query, and so many of these queries are made
+_MAX_FAILED: Final = 1000  # then the next round continues
+# Of files by the retention of their context: how many are examined in one query, and how many of these queries are made
 # for one context before the others have their turn.
 _WINDOW: Final = 500
 _WINDOWS: Final = 10
@@ -63,7 +63,7 @@ async def expire_test_files(context: JobContext) -> int:
 
 
 async def expire_by_retention(context: JobContext) -> int:
-    """Delete files that their contexts keep no more, some thousands of one context; return how many were looked at.
+    """Delete files that their contexts no longer keep, some thousands of one context; return how many were examined.
 
     Which files are due is computed from the rule when the context is looked through, so a change of the rule needs no
     change of any file, and takes effect at once.

@@ -19,7 +19,7 @@ from sluice.storage import ListsObjects, StoreError
 from sluice.worker.job import JobContext, error_boundary, repeat, run_until
 
 _BATCH: Final = 100
-_MAX_FAILED: Final = 1000  # then the next round goes on
+_MAX_FAILED: Final = 1000  # then the next round continues
 _ORPHANS_SECONDS: Final = 3600.0
 _AGAIN: Final = timedelta(seconds=30)  # after which an upload that cannot be ended now is tried again
 

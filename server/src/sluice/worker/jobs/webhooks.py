@@ -25,7 +25,7 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import load_now
 from sluice.events import outbox
 from sluice.events import repository as event_rows
-from sluice.events.catalogue import EndpointDisabled
+from sluice.events.catalogue import EndpointDisabledEvent
 from sluice.events.record import StoredEvent
 from sluice.events.service import number_all
 from sluice.kit.cipher import CannotOpen, Sealer
@@ -35,7 +35,7 @@ from sluice.observe.log import log
 from sluice.observe.metrics import WEBHOOK_ATTEMPTS
 from sluice.webhooks import repository
 from sluice.webhooks.endpoint import Delivery, Endpoint, next_wait
-from sluice.webhooks.sending import Answer, WebhookSender
+from sluice.webhooks.sending import SendResult, WebhookSender
 from sluice.webhooks.service import secret_binding
 from sluice.worker.job import error_boundary, repeat
 
@@ -49,9 +49,9 @@ _FOUND: Final = 4 * _ENDPOINTS  # endpoints that are considered at a time
 _TURN_SECONDS: Final = 5.0  # after which a task is given up if another endpoint waits for one
 _NOTE_SECONDS: Final = 0.25
 _FAILING: Final = timedelta(days=5)
-_NOT_STORED: Final = "the answer cannot be stored"
+_NOT_STORED: Final = "the response cannot be stored"
 
-Attempt = tuple[Delivery, Answer]
+Attempt = tuple[Delivery, SendResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,8 @@ class _EndpointRun:
         self._named = {"endpoint_id": endpoint.endpoint_id}
         self._sequence = endpoint.sequence
         self._failing_since = endpoint.failing_since
-        self._answered: list[Attempt] = []
-        self._noting = asyncio.Lock()  # what is due is read only after all that was answered is noted
+        self._results: list[Attempt] = []
+        self._noting = asyncio.Lock()  # what is due is read only after all results are recorded
         self._over = asyncio.Event()  # the endpoint was changed, disabled or deleted, or the lease was lost
 
     async def run(self) -> None:
@@ -234,10 +234,10 @@ class _EndpointRun:
             for delivery, event in waiting:
                 if self._must_end():
                     return
-                answer = await self._sender.send(event.to_json())
+                result = await self._sender.send(event.to_json())
                 failpoint("webhook.sent")
-                self._answered.append((delivery, answer))
-                if answer.is_gone:
+                self._results.append((delivery, result))
+                if result.is_gone:
                     self._over.set()
 
         async with asyncio.TaskGroup() as group:
@@ -257,39 +257,39 @@ class _EndpointRun:
         """Write what became of the attempts since the last call; they are sent again if that fails for good."""
         async with self._noting:
             try:
-                await self._note_answered()
+                await self._note_results()
             except DatabaseUnavailable:
                 raise
             except Exception:  # noqa: BLE001  (an attempt that cannot be noted would be made again and again)
                 log.exception("webhook_answer_not_stored", **self._named)
-                bare = [replace(answer, headers=(), body="", error=_NOT_STORED) for _, answer in self._answered]
-                self._answered = [(each[0], answer) for each, answer in zip(self._answered, bare, strict=True)]
-                await self._note_answered()
+                bare = [replace(result, headers=(), body="", error=_NOT_STORED) for _, result in self._results]
+                self._results = [(each[0], result) for each, result in zip(self._results, bare, strict=True)]
+                await self._note_results()
 
-    async def _note_answered(self) -> None:
-        answered, self._answered = self._answered, []
-        if not answered:
+    async def _note_results(self) -> None:
+        results, self._results = self._results, []
+        if not results:
             return
         try:
             async with self._database.transaction(self._endpoint.tenant_id) as connection:
                 now = await load_now(connection)
-                rows = [_noted(delivery, answer, now) for delivery, answer in answered]
+                rows = [_noted(delivery, result, now) for delivery, result in results]
                 await repository.note_attempts(connection, self._endpoint.tenant_id, rows)
-                since = None if any(answer.is_success for _, answer in answered) else self._failing_since or now
+                since = None if any(result.is_success for _, result in results) else self._failing_since or now
                 if since != self._failing_since:
                     await repository.note_health(connection, self._endpoint, since)
                 reason: Any = None
-                if any(answer.is_gone for _, answer in answered):
+                if any(result.is_gone for _, result in results):
                     reason = "gone"
                 elif since is not None and now - since >= _FAILING:
                     reason = "failing"
                 if reason is not None and await repository.disable(connection, self._endpoint, reason, now):
-                    event = EndpointDisabled(
+                    event = EndpointDisabledEvent(
                         endpoint_id=self._endpoint.endpoint_id, url=self._endpoint.url, reason=reason
                     )
                     await outbox.add(connection, self._endpoint.tenant_id, event, now)
         except BaseException:
-            self._answered = answered + self._answered
+            self._results = results + self._results
             raise
         self._failing_since = since
         for row in rows:
@@ -307,18 +307,18 @@ class _EndpointRun:
                         self._over.set()
 
 
-def _noted(delivery: Delivery, answer: Answer, now: datetime) -> dict[str, Any]:
-    wait = None if answer.is_success else next_wait(delivery.attempts + 1, answer.retry_after)
-    state = "delivered" if answer.is_success else "failed" if wait is None else "pending"
+def _noted(delivery: Delivery, result: SendResult, now: datetime) -> dict[str, Any]:
+    wait = None if result.is_success else next_wait(delivery.attempts + 1, result.retry_after)
+    state = "delivered" if result.is_success else "failed" if wait is None else "pending"
     return {
         "delivery_id": delivery.delivery_id,
         "wait_seconds": None if wait is None else wait.total_seconds(),
         "state": state,
         "attempts": delivery.attempts + 1,
         "attempted_at": now,
-        "response_status": answer.status,
-        "response_headers": list(answer.headers),
-        "response_body": answer.body,
-        "error": answer.error,
-        "duration_ms": answer.duration_ms,
+        "response_status": result.status,
+        "response_headers": list(result.headers),
+        "response_body": result.body,
+        "error": result.error,
+        "duration_ms": result.duration_ms,
     }
