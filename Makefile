@@ -24,7 +24,7 @@ QUICK := \
   server/tests/files/test_links.py server/tests/files/test_transitions.py \
   server/tests/identity/test_claims.py server/tests/identity/test_jwks.py server/tests/identity/test_key_cache.py server/tests/identity/test_tokens.py \
   inspect/tests/inspection/test_report.py inspect/tests/inspection/test_samples.py \
-  server/tests/kit/test_byte_budget.py server/tests/kit/test_cipher.py server/tests/kit/test_disposition.py server/tests/kit/test_fair_queue.py server/tests/kit/test_host_lookup.py server/tests/kit/test_keyring_file.py server/tests/kit/test_read_through_cache.py server/tests/kit/test_secret_files.py server/tests/kit/test_strict_json.py server/tests/kit/test_throttle.py \
+  inspect/tests/sandbox/test_byte_budget.py server/tests/kit/test_cipher.py server/tests/kit/test_disposition.py inspect/tests/sandbox/test_fair_queue.py server/tests/kit/test_host_lookup.py server/tests/kit/test_keyring_file.py server/tests/kit/test_read_through_cache.py server/tests/kit/test_secret_files.py server/tests/kit/test_strict_json.py server/tests/kit/test_throttle.py \
   server/tests/uploads/test_examine.py server/tests/uploads/test_names.py server/tests/uploads/test_rules.py server/tests/uploads/test_slots.py server/tests/uploads/test_snapshot.py server/tests/uploads/test_spool.py server/tests/uploads/test_statistics.py \
   server/tests/worker/test_jobs.py
 
@@ -96,7 +96,7 @@ differential-readings: venv-dev ## Compare the readings of RTF objects and mails
 security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md, the attack files, the static rules, the audit and the bill of materials
 	$(BIN)/ruff check inspect/src server/src
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m asvs
-	@SLUICE_TEST_LONG=1 SLUICE_TEST_TEXT_STEP=8 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q server/tests/http1 server/tests/buckets server/tests/api/test_hostile_names.py server/tests/api/test_hostile_fields.py server/tests/identity server/tests/sandbox/test_attacks.py server/tests/kit server/tests/files server/tests/contexts server/tests/docs/test_asvs.py
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_TEXT_STEP=8 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q server/tests/http1 server/tests/buckets server/tests/api/test_hostile_names.py server/tests/api/test_hostile_fields.py server/tests/identity inspect/tests/sandbox/test_attacks.py server/tests/kit server/tests/files server/tests/contexts server/tests/docs/test_asvs.py
 
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
 	@scripts/audit_dependencies.sh $(BIN)/python

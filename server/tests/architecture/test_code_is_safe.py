@@ -78,7 +78,7 @@ def test_code_never_evaluates_strings() -> None:
 @pytest.mark.asvs("1.2.5")
 def test_only_the_sandbox_starts_programs_and_never_through_a_shell() -> None:
     """It starts Python with a module of Sluice; no argument comes from a request."""
-    assert _importing("subprocess", "pty", "commands") == {"sluice/sandbox/launch.py"}
+    assert _importing("subprocess", "pty", "commands") == {"sluice_inspect/sandbox/launch.py"}
     assert not [path for path, called, _ in _calls() if called.startswith(("os.spawn", "os.system", "os.popen"))]
     assert {path for path, _, call in _calls() for word in call.keywords if word.arg == "shell"} == set()
 

@@ -8,9 +8,9 @@ from collections.abc import Collection
 import pytest
 
 from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, Resolve, require_allowed, require_public
-from sluice.kit.sealed import Sealed
 from sluice.storage import StoreError
 from sluice.storage.s3.store import S3Store
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.rows import each_row
 
 LISTED = ("s3.example.org", "minio.example.org:9000")

@@ -14,10 +14,10 @@ from sluice.db.database import DatabaseUnavailable
 from sluice.db.migrate import newest
 from sluice.errors import NotFound, ServiceUnavailable
 from sluice.kit.secret_files import SecretFileRefused
-from sluice.sandbox import SandboxBroken
 from sluice.settings import Settings, unknown_variables
 from sluice.storage import StoreError
 from sluice.wiring.refusal import StartRefused
+from sluice_inspect.sandbox import SandboxBroken
 from tests.cli.commands import Sluice
 from tests.rows import each_row
 

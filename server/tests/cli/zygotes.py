@@ -17,8 +17,8 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any, Final
 
-from sluice.sandbox.launch import IsolatedProcess, LaunchedZygote, private_file
-from sluice.sandbox.protocol import JobLimits
+from sluice_inspect.sandbox.launch import IsolatedProcess, LaunchedZygote, private_file
+from sluice_inspect.sandbox.protocol import JobLimits
 
 ROOT: Final = str(Path(__file__).parents[2])
 _SECONDS: Final = 60

@@ -8,7 +8,7 @@ from tests.rows import each_row
 
 GENERATED = re.compile(r"<!-- (Made|Generated) by ")
 PAGES = [page for page in every_page() if not GENERATED.match(page.read_text(encoding="utf-8"))]
-# Within backticks: `server/src/sluice/uploads/upload.py`, `server/tests/docs/test_paths.py::test_x`, `pytest server/tests/sandbox`.
+# Within backticks: `server/src/sluice/uploads/upload.py`, `server/tests/docs/test_paths.py::test_x`, `pytest inspect/tests/sandbox`.
 CODE = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"(?<![\w./-])(?:inspect|server)/(?:src|tests)/[\w./<>*{}…-]*")
 PATTERN = re.compile(r"[<>*{}…]")

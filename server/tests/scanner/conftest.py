@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import pytest
 import uvloop
 
-from sluice.kit.sealed import Sealed
-from sluice.sandbox.engine import ZygoteSandbox
 from sluice.scanner import Scanner, ScanResult
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.cli.zygotes import ForkedZygote
 from tests.servers.clamd import Clamd, running_clamd
 

@@ -1,12 +1,12 @@
 """A sandbox in this process: the contract of `Sandbox` without confinement, for bytes that the tests made."""
 
 import os
+from typing import Literal
 
-from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
-from sluice.sandbox import Completed, Level, RunResult
-from sluice.sandbox.protocol import Job
 from sluice_inspect.child.shared_buffer import SharedBuffer, SharedBufferWriter
+from sluice_inspect.sandbox import Completed, Level, RunResult, SandboxHealth
+from sluice_inspect.sandbox.protocol import Job
+from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.threats.scan import scan_source
 
 
@@ -17,7 +17,7 @@ class InProcessSandbox:
 
     def __init__(self, result: RunResult | None = None) -> None:
         self.result = result
-        self.state = EngineState.UP
+        self.state: Literal["up", "degraded", "down"] = "up"
         self.asked: list[tuple[Job, str, str]] = []
 
     async def begin(self) -> None:
@@ -44,8 +44,8 @@ class InProcessSandbox:
             if writer is not None:
                 writer.close()
 
-    async def health(self) -> EngineHealth:
-        return EngineHealth("sandbox", "twin", self.state, detail="in process", limits={"level": self.level})
+    async def health(self) -> SandboxHealth:
+        return SandboxHealth(self.state, "in process", {"level": self.level})
 
     async def aclose(self) -> None:
         """Do nothing: there is no process to end."""

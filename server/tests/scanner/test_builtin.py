@@ -10,10 +10,10 @@ import zipfile
 import pytest
 
 from sluice.kit.health import EngineState
-from sluice.sandbox import Completed, Crashed, NoWorker, OverLimit, RunResult
-from sluice.sandbox.engine import ZygoteSandbox
 from sluice.scanner import CHECK_AND_SCAN_BYTES, Clean, Incomplete, Infected, ScannerUnavailable, UnpackReport
 from sluice.scanner.builtin import BuiltinScanner
+from sluice_inspect.sandbox import Completed, Crashed, NoWorker, OverLimit, RunResult
+from sluice_inspect.sandbox.engine import ZygoteSandbox
 from sluice_inspect.threats import RULES_VERSION
 from tests.inspection.threats.containers import mail_with
 from tests.inspection.threats.packed_files import EICAR, tarred, zipped
@@ -109,7 +109,7 @@ async def test_unpack_report_of_check_job_replaces_scan_job_of_a_small_file(seal
 
 async def test_builtin_health_follows_sandbox_health(seal: Seal) -> None:
     sandbox = InProcessSandbox()
-    sandbox.state = EngineState.DOWN
+    sandbox.state = "down"
     health = await BuiltinScanner(sandbox).health()
     assert (health.kind, health.name, health.state) == ("scanner", "builtin", EngineState.DOWN)
     assert "not an antivirus" in health.detail

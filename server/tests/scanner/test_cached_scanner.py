@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
 from sluice.scanner import (
     Clean,
     EngineVersion,
@@ -21,6 +20,7 @@ from sluice.scanner import (
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.redis_verdict_cache import RedisVerdictCache
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.inspection.threats.packed_files import EICAR
 from tests.rows import each_row
 from tests.scanner.conftest import Seal, scanned

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sluice.kit.health import EngineState
-from sluice.kit.sealed import Sealed
 from sluice.scanner import Clean, EngineVersion, Incomplete, ScannerUnavailable
 from sluice.scanner.clamd.member import HealthPolicy
 from sluice.scanner.clamd.scanner import ClamdScanner
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.rows import each_row
 from tests.scanner.conftest import Seal, scanned
 from tests.scanner.faulty_clamd import (

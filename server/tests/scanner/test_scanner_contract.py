@@ -7,10 +7,10 @@ import pytest
 import pytest_asyncio
 
 from sluice.kit.health import EngineState
-from sluice.sandbox.engine import ZygoteSandbox
 from sluice.scanner import Clean, Infected, Scanner
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.clamd.scanner import ClamdScanner
+from sluice_inspect.sandbox.engine import ZygoteSandbox
 from tests.inspection.threats.containers import mail_with
 from tests.inspection.threats.packed_files import EICAR, tarred, zipped
 from tests.rows import each_row

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluice.kit.sealed import Sealed
-from sluice.sandbox import Completed, RunResult
-from sluice.sandbox.protocol import Job
 from sluice.scanner import Clean, Infected, ScanResult
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.sandbox import Completed, RunResult
+from sluice_inspect.sandbox.protocol import Job
+from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.threats import RULES_VERSION
 from tests.inspection.threats.containers import pdf_with
 from tests.inspection.threats.packed_files import EICAR, tarred

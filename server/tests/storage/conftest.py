@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sluice.kit.sealed import Sealed
 from sluice.storage import ObjectStore, StoreError
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.store import S3Store
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.servers.radosgw import RadosGateway
 
 Seal = Callable[[bytes], Sealed]

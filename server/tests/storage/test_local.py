@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sluice.kit.health import EngineState
-from sluice.kit.sealed import Sealed
 from sluice.storage import StoreError
 from sluice.storage.local import disk
 from sluice.storage.local.store import LocalStore
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.storage.conftest import Seal, read_object
 
 

@@ -24,7 +24,7 @@ CRASHING_PUT = """
 import asyncio, hashlib, os, signal, sys
 from pathlib import Path
 from sluice.storage.local.store import LocalStore
-from sluice.kit.sealed import Sealed
+from sluice_inspect.sandbox.sealed import Sealed
 
 async def main(root, step, number):
     store = LocalStore(Path(root))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.kit.sealed import Sealed
 from sluice.storage import ObjectStore
+from sluice_inspect.sandbox.sealed import Sealed
 
 MIB = 1024 * 1024
 OBJECT = 96 * MIB

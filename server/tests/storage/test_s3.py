@@ -242,7 +242,7 @@ _EVERY_REQUEST = """
 import asyncio, hashlib, os, sys
 from datetime import timedelta
 import httpx
-from sluice.kit.sealed import Sealed
+from sluice_inspect.sandbox.sealed import Sealed
 from sluice.storage import StoreError
 from sluice.storage.s3.store import S3Store
 

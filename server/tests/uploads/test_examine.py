@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from sluice.errors import ServiceUnavailable
-from sluice.kit.sealed import Sealed
-from sluice.sandbox import Completed, Crashed, NoWorker, OverLimit, RunResult
-from sluice.sandbox.protocol import Job
 from sluice.scanner import UnpackReport
 from sluice.uploads.inspection import examine
 from sluice_inspect.child.jobs import JOBS
 from sluice_inspect.child.shared_buffer import SharedBuffer
 from sluice_inspect.report import Outcome
+from sluice_inspect.sandbox import Completed, Crashed, NoWorker, OverLimit, RunResult
+from sluice_inspect.sandbox.protocol import Job
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.rows import each_row
 from tests.scanner.in_process_sandbox import InProcessSandbox
 

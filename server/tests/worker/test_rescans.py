@@ -20,12 +20,12 @@ from sluice.db.schema import decisions, files
 from sluice.db.sql import now_plus
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.keyring_file import KeyringFile, load_keyring
-from sluice.kit.sealed import Sealed
 from sluice.scanner import Clean, EngineVersion, Infected, ScannerUnavailable, ScanResult, UnpackReport
 from sluice.storage.local.store import LocalStore
 from sluice.uploads.spool import Spool
 from sluice.worker import job
 from sluice.worker.jobs.rescans import Rescans
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.db.migrated import Migrated
 from tests.db.rows import add_file, add_tenant
 from tests.worker.environment import LogRecorder

@@ -40,10 +40,10 @@ from sluice.errors import (
     UnsupportedBody,
 )
 from sluice.kit.failpoints import failpoint
-from sluice.kit.fair_queue import FairQueue
 from sluice.kit.read_through_cache import Cached
 from sluice.kit.strict_json import NotStrictJson, read_json
 from sluice.upload_tokens.upload_token import Method
+from sluice_inspect.sandbox.fair_queue import FairQueue
 
 JSON_BODY_BYTES: Final = 64 * 1024
 _BLANKS: Final = " \t"

@@ -25,9 +25,9 @@ from sluice.cli.profiles import target_of
 from sluice.cli.service import ApiKey, ProfileOption, Url
 
 if TYPE_CHECKING:
-    from sluice.kit.sealed import Sealed
-    from sluice.sandbox import Sandbox
     from sluice.uploads.values import Facts, Rules
+    from sluice_inspect.sandbox import Sandbox
+    from sluice_inspect.sandbox.sealed import Sealed
 
 T = TypeVar("T")
 _TENANT: Final = "sluice-check"
@@ -265,7 +265,7 @@ def _sealed_file(path: Path) -> "Iterator[Sealed]":
     """Open a file for one check. Raise `_Unreadable`. A file that changes meanwhile gets a verdict on a mixture."""
     import hashlib
 
-    from sluice.kit.sealed import Sealed
+    from sluice_inspect.sandbox.sealed import Sealed
 
     try:
         # O_NONBLOCK: opening a pipe without a writer would block forever.

@@ -197,7 +197,7 @@ async def _sandbox_and_scanner(
     from sluice.scanner import FindsScanLimit
     from sluice.wiring.engines import make_contexts, make_scanner, scanner_health
     from sluice.wiring.refusal import StartRefused
-    from sluice.wiring.sandbox import make_sandbox
+    from sluice.wiring.sandbox import make_sandbox, sandbox_health
     from sluice_inspect.format import missing_readers
 
     try:
@@ -208,7 +208,7 @@ async def _sandbox_and_scanner(
 
     async def examine_sandbox() -> "Sequence[EngineHealth]":
         await sandbox.start()
-        health = await sandbox.health()
+        health = await sandbox_health(sandbox)
         return [replace(health, detail="; ".join(filter(None, (health.detail, *missing_readers()))))]
 
     async def examine_scanner() -> "Sequence[EngineHealth]":

@@ -309,9 +309,9 @@ def describe_fault(fault: BaseException) -> tuple[str, Exit] | None:
     from sluice.db.database import DatabaseUnavailable
     from sluice.errors import SluiceError
     from sluice.kit.secret_files import SecretFileRefused
-    from sluice.sandbox import SandboxBroken
     from sluice.storage import StoreError
     from sluice.wiring.refusal import StartRefused
+    from sluice_inspect.sandbox import SandboxBroken
 
     code = Exit.ERROR
     match fault:

@@ -23,8 +23,8 @@ from sluice.cli.output import Exit
 from sluice.cli.processes import ServerProcess, zygote_path
 from sluice.kit.libc import die_with_parent
 from sluice.observe.log import log
-from sluice.sandbox.protocol import JobLimits
 from sluice.wiring.prestart import IsolatedProcess, launch_shared_zygote, open_zygote_socket
+from sluice_inspect.sandbox.protocol import JobLimits
 
 _SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD})
 _LOOK_SECONDS: Final = 0.05  # between two looks whether a process that starts is ready

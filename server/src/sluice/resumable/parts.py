@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from sluice.errors import NotFound, ServiceUnavailable, StorageFull, UploadTakenOver
-from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
 from sluice.resumable.resumable_upload import ResumableUpload, UploadPart
 from sluice.storage import DeletesMany, KeepsFiles, ListsObjects, ObjectStore, StoreError, StoreFull
 from sluice.uploads.spool import Sha256, Spool
+from sluice_inspect.sandbox.sealed import Sealed
 
 FOLDER: Final = "_incoming"
 _KEY: Final = re.compile(rf"{FOLDER}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")

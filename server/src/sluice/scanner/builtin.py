@@ -4,12 +4,9 @@ The rules are in `sluice_inspect.threats`.
 """
 
 import asyncio
-from dataclasses import replace
 from typing import Final
 
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
-from sluice.sandbox import Sandbox
 from sluice.scanner.protocol import (
     Clean,
     EncryptedPolicy,
@@ -20,6 +17,8 @@ from sluice.scanner.protocol import (
     ScanResult,
 )
 from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, UnpackUnavailable, unpack
+from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.threats import RULES_VERSION
 
 _NAME: Final = "builtin"
@@ -73,11 +72,11 @@ class BuiltinScanner:
     async def health(self) -> EngineHealth:
         """Return the health of the sandbox, in which the rules run; at best `degraded`, since they are no antivirus."""
         sandbox = await self._sandbox.health()
-        state = EngineState.DOWN if sandbox.state is EngineState.DOWN else EngineState.DEGRADED
+        state = EngineState.DOWN if sandbox.state == "down" else EngineState.DEGRADED
         detail = "; ".join(filter(None, (_NO_ANTIVIRUS, sandbox.detail)))
         limits = {"signatures": RULES_VERSION, "encrypted": self._encrypted, **sandbox.limits}
         version = f"rules {RULES_VERSION}"
-        return replace(sandbox, kind="scanner", name=_NAME, state=state, version=version, detail=detail, limits=limits)
+        return EngineHealth("scanner", _NAME, state, version=version, detail=detail, limits=limits)
 
     async def aclose(self) -> None:
         """Do nothing: the caller closes the sandbox."""

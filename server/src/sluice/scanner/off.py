@@ -3,9 +3,9 @@
 import asyncio
 
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
 from sluice.scanner.protocol import ScannerUnavailable, ScanResult
 from sluice.scanner.unpack import UnpackReport
+from sluice_inspect.sandbox.sealed import Sealed
 
 
 class NoScanner:

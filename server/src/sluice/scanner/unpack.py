@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.kit.sealed import Sealed
-from sluice.sandbox import Crashed, NoWorker, OverLimit, Sandbox
-from sluice.sandbox.protocol import Job
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.sandbox import Crashed, NoWorker, OverLimit, Sandbox
+from sluice_inspect.sandbox.protocol import Job
+from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.threats import RULES_VERSION
 
 # Files of up to this size are checked and scanned by one job of the sandbox: handing them over costs as much as either.

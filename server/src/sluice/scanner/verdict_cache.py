@@ -15,9 +15,9 @@ from hashlib import blake2b
 from typing import Final, Protocol
 
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
 from sluice.scanner.protocol import Clean, EngineVersion, FindsScanLimit, Scanner, ScanResult
 from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
+from sluice_inspect.sandbox.sealed import Sealed
 
 SHA256_BYTES: Final = 32
 

@@ -7,8 +7,8 @@ import re
 import secrets
 from typing import Final
 
-from sluice.kit.sealed import Sealed
 from sluice.storage.protocol import ObjectStore, StoreError
+from sluice_inspect.sandbox.sealed import Sealed
 
 KEY_BYTES: Final = 1024  # S3's own limit, in UTF-8: docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
 _NOT_TEXT: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 from sluice.kit.health import EngineHealth
-from sluice.kit.sealed import Sealed
+from sluice_inspect.sandbox.sealed import Sealed
 
 
 class StoreError(Exception):

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sluice.errors import ServiceUnavailable
-from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
 from sluice.observe.stages import staged
-from sluice.sandbox import Completed, Crashed, NoWorker, OverLimit, Sandbox
 from sluice.scanner import (
     CHECK_AND_SCAN_BYTES,
     Clean,
@@ -22,6 +20,8 @@ from sluice.scanner import (
 from sluice.uploads.rules import decide
 from sluice.uploads.values import ExamineFact, Facts, Rules, ScanFact
 from sluice_inspect.report import Report
+from sluice_inspect.sandbox import Completed, Crashed, NoWorker, OverLimit, Sandbox
+from sluice_inspect.sandbox.sealed import Sealed
 
 
 async def inspect(

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice.errors import TooManyRequests
-from sluice.kit.fair_queue import FairQueue
 from sluice.observe.metrics import UPLOADS_WAITING
+from sluice_inspect.sandbox.fair_queue import FairQueue
 
 _ADJUST_SECONDS: Final = 0.05
 _CROWDED: Final = 1.5  # uploads that take this many times longer than usual wait for each other

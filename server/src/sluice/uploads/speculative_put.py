@@ -10,9 +10,9 @@ from sluice.buckets.stores import Stores
 from sluice.contexts.templates import render
 from sluice.errors import ServiceUnavailable
 from sluice.kit.ids import new_id
-from sluice.kit.sealed import Sealed
 from sluice.storage import ObjectStore, StoreError, SupportsSpeculativePut
 from sluice.uploads.values import ContextSnapshot, ObjectLocation, ReceivedFile
+from sluice_inspect.sandbox.sealed import Sealed
 
 _LEAST_BYTES: Final = 1024 * 1024  # a smaller object is sent at once, which takes less than its scan
 

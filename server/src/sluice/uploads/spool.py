@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final, Protocol, Self
 
 from sluice.errors import SpoolBusy, StorageFull
-from sluice.kit.fair_queue import FairQueue
 from sluice.kit.libc import start_writeback
-from sluice.kit.sealed import Sealed
 from sluice.observe.metrics import UPLOADS_WAITING_FOR_SPOOL
+from sluice_inspect.sandbox.fair_queue import FairQueue
+from sluice_inspect.sandbox.sealed import Sealed
 
 _BATCH_BYTES: Final = 512 * 1024
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

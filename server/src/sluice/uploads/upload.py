@@ -37,7 +37,6 @@ from sluice.kit.read_through_cache import Cached
 from sluice.limiter import Limiter
 from sluice.observe.log import log
 from sluice.observe.metrics import TOLERATED_FAILURES
-from sluice.sandbox import Sandbox
 from sluice.scanner import Scanner
 from sluice.upload_tokens import repository as token_rows
 from sluice.uploads import repository
@@ -65,6 +64,7 @@ from sluice.uploads.values import (
     Usage,
     VerdictOutcome,
 )
+from sluice_inspect.sandbox import Sandbox
 
 LARGEST_FILE_BYTES: Final = 500 * 1_048_576  # of any context: holds while the context has not been named
 # A store that takes longer than this part of the lease is given up: the worker must never fence a running upload.

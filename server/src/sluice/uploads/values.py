@@ -21,12 +21,12 @@ from sluice.contexts.policies import (
     policies_of,
 )
 from sluice.errors import FileRejected, LimitExceeded
-from sluice.kit.sealed import Sealed
 from sluice.scanner import EngineVersion
 from sluice.tenants import Plan
 from sluice.uploads.names import FileName, plain_extension
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
 from sluice_inspect.report import Report
+from sluice_inspect.sandbox.sealed import Sealed
 
 # No file has such an extension: an empty list would allow all.
 _NO_EXTENSION: Final = (".",)

@@ -32,7 +32,6 @@ from sluice.observe.log import log
 from sluice.receipts.service import Receipts
 from sluice.receipts.signing import ReceiptKeys
 from sluice.resumable.service import ResumableLimits, ResumableUploads
-from sluice.sandbox import Sandbox, SandboxBroken
 from sluice.scanner import Scanner
 from sluice.sessions.service import Sessions
 from sluice.settings import Settings
@@ -56,7 +55,7 @@ from sluice.wiring.engines import (
 )
 from sluice.wiring.prestart import EarlyZygote
 from sluice.wiring.refusal import StartRefused, refusing
-from sluice.wiring.sandbox import make_sandbox
+from sluice.wiring.sandbox import make_sandbox, sandbox_health
 from sluice.wiring.start import (
     LINK_SECRET,
     keyring,
@@ -72,6 +71,7 @@ from sluice.worker.jobs.housekeeping import StalePartsSweep
 from sluice.worker.jobs.incoming import run_orphan_sweep
 from sluice.worker.jobs.rescans import Rescans
 from sluice.worker.jobs.webhooks import WebhookDeliveries, WebhookOptions
+from sluice_inspect.sandbox import Sandbox, SandboxBroken
 
 _TEST_FILE_LIFE: Final = timedelta(hours=24)
 _WEBHOOK_SECONDS: Final = 1.0  # between two looks for events to send
@@ -141,7 +141,7 @@ class Services:
             engines.database.health(),
             engines.stores.platform.health(),
             engines.limiter.health(),
-            engines.sandbox.health(),
+            sandbox_health(engines.sandbox),
             scanner_health(engines.scanner, self.contexts),
         ]
         return (*await asyncio.gather(*asked), *await engines.verifiers.health())

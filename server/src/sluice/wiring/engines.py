@@ -20,7 +20,6 @@ from sluice.limiter import Limiter
 from sluice.limiter.database import DatabaseLimiter
 from sluice.limiter.memory import MemoryLimiter
 from sluice.observe.log import log
-from sluice.sandbox import Sandbox
 from sluice.scanner import FindsScanLimit, Scanner
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.clamd.scanner import ClamdScanner
@@ -36,6 +35,7 @@ from sluice.wiring.start import (
     make_folder,
     secret_file,
 )
+from sluice_inspect.sandbox import Sandbox
 from sluice_inspect.threats import RULES_VERSION
 
 _MAX_NAMED_CONTEXTS = 20

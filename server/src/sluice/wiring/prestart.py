@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sluice.sandbox.launch import (
+from sluice_inspect.sandbox.launch import (
     EarlyZygote,
     IsolatedProcess,
     LaunchedZygote,
@@ -15,7 +15,7 @@ from sluice.sandbox.launch import (
     launch_zygote,
     open_zygote_socket,
 )
-from sluice.sandbox.protocol import JobLimits
+from sluice_inspect.sandbox.protocol import JobLimits
 
 __all__ = [
     "EarlyZygote",

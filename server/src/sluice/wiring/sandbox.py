@@ -2,12 +2,14 @@
 
 import sys
 
-from sluice.sandbox import Sandbox
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.launch import EarlyZygote
-from sluice.sandbox.protocol import JobLimits
+from sluice.kit.health import EngineHealth, EngineState
+from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.wiring.refusal import StartRefused
+from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.launch import EarlyZygote
+from sluice_inspect.sandbox.protocol import JobLimits
 
 
 def make_sandbox(settings: Settings, launched: EarlyZygote | None = None) -> Sandbox:
@@ -21,4 +23,11 @@ def make_sandbox(settings: Settings, launched: EarlyZygote | None = None) -> San
         limits=JobLimits(wall_seconds=settings.sandbox_wall_seconds),
         wait_seconds=settings.sandbox_wait_seconds,
         launched=launched,
+        on_fault=lambda why, seconds: log.error("formats_failed", why=why, again_in_seconds=seconds),
     )
+
+
+async def sandbox_health(sandbox: Sandbox) -> EngineHealth:
+    """Return the health of the sandbox as that of an engine."""
+    health = await sandbox.health()
+    return EngineHealth("sandbox", "zygote", EngineState(health.state), detail=health.detail, limits=health.limits)

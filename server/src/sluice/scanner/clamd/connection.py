@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice.kit.host_lookup import AddressInfo, look_up
-from sluice.kit.sealed import Sealed
 from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ScanReply, parse_scan_reply
+from sluice_inspect.sandbox.sealed import Sealed
 
 _BACKLOG_PAUSE: Final = 0.005
 _PORT_MAX: Final = 65535

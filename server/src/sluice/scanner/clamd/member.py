@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from sluice.kit.sealed import Sealed
 from sluice.scanner.clamd.connection import (
     ClamdAddress,
     ClamdClient,
@@ -19,6 +18,7 @@ from sluice.scanner.clamd.connection import (
 )
 from sluice.scanner.clamd.probe import AT_ONCE_BYTES, MIB, Capabilities, Probe
 from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ClamdVersion, ScanReply, parse_version
+from sluice_inspect.sandbox.sealed import Sealed
 
 _FIRST_PAUSE: Final = 0.05
 _MOST_DOUBLINGS: Final = 20

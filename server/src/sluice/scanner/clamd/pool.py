@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
-from sluice.kit.fair_queue import FairQueue
-from sluice.kit.sealed import Sealed
 from sluice.scanner.clamd.connection import ClamdAddress, ClamdTimeouts
 from sluice.scanner.clamd.member import ClamdMember, HealthPolicy, describe_failure
 from sluice.scanner.clamd.probe import Capabilities
 from sluice.scanner.clamd.replies import ClamdUnavailable, ScanReply
+from sluice_inspect.sandbox.fair_queue import FairQueue
+from sluice_inspect.sandbox.sealed import Sealed
 
 _SMALL_BYTES: Final = 4 * 1024**2
 # Share of a clamd's slots that large files may take. The rest is reserved for small ones, which so overtake them.

@@ -13,9 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from sluice.kit.sealed import Sealed
 from sluice.scanner.clamd.connection import ClamdClient
 from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ClamdVersion
+from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.threats import EICAR
 
 MIB: Final = 1024**2

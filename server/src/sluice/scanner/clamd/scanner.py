@@ -15,9 +15,6 @@ from typing import Final
 
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
-from sluice.sandbox import Sandbox
-from sluice.sandbox.protocol import Job
 from sluice.scanner.clamd import verdict
 from sluice.scanner.clamd.connection import ClamdTimeouts, describe_os_error
 from sluice.scanner.clamd.member import ClamdMember, HealthPolicy
@@ -29,6 +26,9 @@ from sluice.scanner.protocol import EncryptedPolicy, EngineVersion, ScannerUnava
 from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, UnpackUnavailable, extracted_part, unpack
 from sluice.scanner.verdict_cache import SHA256_BYTES, CleanVerdict, VerdictCache, VerdictKey
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.protocol import Job
+from sluice_inspect.sandbox.sealed import Sealed
 
 _NAME: Final = "clamd"
 # The largest file that any context accepts.

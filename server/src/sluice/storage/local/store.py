@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 
 from sluice.kit.completion import run_to_completion
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
 from sluice.storage.common import probe_store, validate_key
 from sluice.storage.local.disk import (
     BatchWriter,
@@ -31,6 +30,7 @@ from sluice.storage.local.disk import (
     write_files,
 )
 from sluice.storage.protocol import ListedObject, StoreError
+from sluice_inspect.sandbox.sealed import Sealed
 
 T = TypeVar("T")
 # A download has so much in hand for a client that stops reading (`api.http1.connection_table` bounds the whole).

@@ -11,11 +11,11 @@ from obstore.store import S3Store as Client
 
 from sluice.kit.completion import run_to_completion
 from sluice.kit.failpoints import failpoint
-from sluice.kit.fair_queue import ByteBudget
-from sluice.kit.sealed import Sealed
 from sluice.storage.protocol import StoreError
 from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_store_error
 from sluice.storage.s3.small_puts import PutOutcome, SmallPuts
+from sluice_inspect.sandbox.fair_queue import ByteBudget
+from sluice_inspect.sandbox.sealed import Sealed
 
 _MIB: Final = 1024 * 1024
 _INLINE_BYTES: Final = 256 * 1024  # read on the event loop: 30 µs, less than a thread takes to start

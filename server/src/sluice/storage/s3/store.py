@@ -17,7 +17,6 @@ from obstore.store import S3Store as Client
 
 from sluice.kit.disposition import attachment
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
 from sluice.storage.common import probe_store, validate_key
 from sluice.storage.protocol import ListedObject, StoreError
 from sluice.storage.s3.client import CircuitBreaker, S3Credentials, S3Timeouts, bucket_address, make_client
@@ -25,6 +24,7 @@ from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_stor
 from sluice.storage.s3.puts import S3Writer
 from sluice.storage.s3.small_puts import SmallPuts
 from sluice.storage.s3.stale_parts import StaleParts
+from sluice_inspect.sandbox.sealed import Sealed
 
 _MIB: Final = 1024 * 1024
 _CHUNK_BYTES: Final = _MIB

@@ -19,12 +19,12 @@ from sluice.files import search
 from sluice.jobs import EXPORTS, ExportFormat, Job, repository
 from sluice.jobs.job import filter_from_json
 from sluice.kit.failpoints import failpoint
-from sluice.kit.sealed import Sealed
 from sluice.kit.spreadsheet import csv_line
 from sluice.observe.log import log
 from sluice.resumable.parts import delete_objects, list_objects
 from sluice.storage import ObjectStore, StoreError
 from sluice.worker.job import JobContext, error_boundary
+from sluice_inspect.sandbox.sealed import Sealed
 
 KEPT: Final = timedelta(hours=24)
 _COMPARED: Final = 2000

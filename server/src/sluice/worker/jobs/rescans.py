@@ -21,7 +21,6 @@ from sluice.files import FileRecord, lifecycle
 from sluice.files import repository as file_rows
 from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
-from sluice.kit.sealed import Sealed
 from sluice.observe.log import log
 from sluice.observe.metrics import RESCANS
 from sluice.scanner import Scanner
@@ -32,6 +31,7 @@ from sluice.uploads.reasons import Reason
 from sluice.uploads.spool import Spool
 from sluice.uploads.values import Facts, ScanFact
 from sluice.worker.job import error_boundary, repeat, run_until
+from sluice_inspect.sandbox.sealed import Sealed
 
 _BATCH: Final = 50
 # Longer than any fetch and scan take. A file on which they failed is due again after it.

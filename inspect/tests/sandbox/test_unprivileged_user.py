@@ -13,9 +13,9 @@ from tests.sandbox.conftest import ROOT
 
 _AS_NOBODY = """
 import asyncio, json, os, sys
-from sluice.sandbox.protocol import JobLimits
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.kit.sealed import Sealed
+from sluice_inspect.sandbox.protocol import JobLimits
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.sealed import Sealed
 
 async def attempt():
     limits = JobLimits(cpu_seconds=1)

@@ -1,10 +1,11 @@
 """The sandbox: untrusted bytes are parsed in confined worker processes, never in the server.
 
-This package is the server side. What runs in the workers is `sluice_inspect.child`; the server loads only its
-`protocol` and `shared_buffer`.
+This package runs in the caller's process. What runs in the workers is `sluice_inspect.child`; of that, the caller's
+process loads only `protocol` and `shared_buffer`.
 """
 
-from sluice.sandbox.protocol import (
+from sluice_inspect.child.protocol import Level
+from sluice_inspect.sandbox.protocol import (
     Completed,
     Crashed,
     JobLimits,
@@ -13,8 +14,8 @@ from sluice.sandbox.protocol import (
     RunResult,
     Sandbox,
     SandboxBroken,
+    SandboxHealth,
 )
-from sluice_inspect.child.protocol import Level
 
 __all__ = [
     "Completed",
@@ -26,4 +27,5 @@ __all__ = [
     "RunResult",
     "Sandbox",
     "SandboxBroken",
+    "SandboxHealth",
 ]

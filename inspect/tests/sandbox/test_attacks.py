@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from sluice.kit.sealed import Sealed
-from sluice.sandbox.launch import DEFAULT_JOBS
-from sluice.sandbox.protocol import Completed, JobLimits, Sandbox
 from sluice_inspect.report import Finding, Outcome, Report
+from sluice_inspect.sandbox.launch import DEFAULT_JOBS
+from sluice_inspect.sandbox.protocol import Completed, JobLimits, Sandbox
+from sluice_inspect.sandbox.sealed import Sealed
 from tests import attacks
 from tests.cli.zygotes import ForkedZygote
 from tests.sandbox.conftest import OpenSandbox, RunJob, Seal

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.sandbox.channel import Exited, JobReply, ProtocolError, Reply, TimedOut, Unread
-from sluice.sandbox.protocol import Completed, Crashed, NoWorker, OverLimit, RunResult
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.sandbox.channel import Exited, JobReply, ProtocolError, Reply, TimedOut, Unread
+from sluice_inspect.sandbox.protocol import Completed, Crashed, NoWorker, OverLimit, RunResult
 
 _WHY_MAX: Final = 300
 _REPLY_FIELDS: Final = 2

@@ -6,9 +6,8 @@ from typing import cast
 
 import pytest
 
-from sluice.kit.health import EngineState
-from sluice.kit.sealed import Sealed
-from sluice.sandbox.protocol import Completed, JobLimits, NoWorker
+from sluice_inspect.sandbox.protocol import Completed, JobLimits, NoWorker
+from sluice_inspect.sandbox.sealed import Sealed
 from tests.sandbox.conftest import OpenSandbox, RunJob, Seal
 from tests.sandbox.processes import (
     children_of,
@@ -140,7 +139,7 @@ async def test_close_makes_running_and_later_runs_return_no_worker(open_sandbox:
     await sandbox.aclose()
     assert isinstance(await running, NoWorker)
     assert isinstance(await run(sandbox, "describe file"), NoWorker)
-    assert (await sandbox.health()).state is EngineState.DOWN
+    assert (await sandbox.health()).state == "down"
 
 
 async def test_closed_descriptor_returns_no_worker(open_sandbox: OpenSandbox, run: RunJob) -> None:

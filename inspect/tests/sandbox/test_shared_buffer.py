@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.protocol import Completed, Crashed, Job, RunResult
 from sluice_inspect.child.shared_buffer import SharedBuffer, SharedBufferWriter
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.protocol import Completed, Crashed, Job, RunResult
 from tests.sandbox.conftest import ROOT, Seal
 from tests.sandbox.processes import payload_of
 from tests.sandbox.shared_buffer_jobs import PIECE

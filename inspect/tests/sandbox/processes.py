@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sluice.sandbox.protocol import Completed, RunResult, Sandbox
+from sluice_inspect.sandbox.protocol import Completed, RunResult, Sandbox
 
 
 def payload_of(result: RunResult) -> Mapping[str, Any]:

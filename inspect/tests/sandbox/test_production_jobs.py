@@ -6,10 +6,10 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from sluice.kit.sealed import Sealed
-from sluice.sandbox.launch import DEFAULT_JOBS
 from sluice_inspect.formats import xlsx
 from sluice_inspect.report import Outcome, Report
+from sluice_inspect.sandbox.launch import DEFAULT_JOBS
+from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.threats import RULES_VERSION
 from tests.inspection.formats.encrypted_workbooks import agile, rc4_stream, workbook
 from tests.sandbox.conftest import OpenSandbox, RunJob

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.protocol import Completed, JobLimits, OverLimit, RunResult
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.protocol import Completed, JobLimits, OverLimit, RunResult
 from tests.sandbox.conftest import OpenSandbox, RunJob
 from tests.sandbox.processes import pid_in, wait_until_running
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.sandbox.protocol import Completed, JobLimits
 from sluice_inspect.child.protocol import Level
+from sluice_inspect.sandbox.protocol import Completed, JobLimits
 from tests.sandbox.conftest import ROOT, OpenSandbox, RunJob
 from tests.sandbox.processes import read_proc
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sluice.sandbox.dispatch import Run, RunSlot, Scheduler
+from sluice_inspect.sandbox.dispatch import Run, RunSlot, Scheduler
 from tests.rows import each_row
 
 _LONG_TIMEOUT = 30.0

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.protocol import Completed, Crashed, JobLimits, NoWorker, OverLimit
 from sluice_inspect.child.protocol import Level
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.protocol import Completed, Crashed, JobLimits, NoWorker, OverLimit
 from tests.rows import every_row
 from tests.sandbox.conftest import OpenSandbox, RunJob
 from tests.sandbox.processes import payload_of, pid_in

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from sluice.kit.fair_queue import FairQueue
-from sluice.kit.sealed import Sealed
-from sluice.sandbox.channel import Exited, Reply, Submission, Unread
-from sluice.sandbox.outcome import is_reusable, require_sealed, run_result
-from sluice.sandbox.pool import WorkerPool
-from sluice.sandbox.protocol import Crashed, Job, JobLimits, NoWorker, OverLimit, RunResult, is_attempt
-from sluice.sandbox.supervisor import Worker, WorkerUnavailable
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.sandbox.channel import Exited, Reply, Submission, Unread
+from sluice_inspect.sandbox.fair_queue import FairQueue
+from sluice_inspect.sandbox.outcome import is_reusable, require_sealed, run_result
+from sluice_inspect.sandbox.pool import WorkerPool
+from sluice_inspect.sandbox.protocol import Crashed, Job, JobLimits, NoWorker, OverLimit, RunResult, is_attempt
+from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.supervisor import Worker, WorkerUnavailable
 
 # Small files may use run slots that large ones may not.
 _SMALL_BYTES: Final = 1024**2

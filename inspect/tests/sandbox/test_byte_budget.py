@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from sluice.kit.fair_queue import ByteBudget
+from sluice_inspect.sandbox.fair_queue import ByteBudget
 
 
 async def test_the_held_bytes_never_exceed_the_budget() -> None:

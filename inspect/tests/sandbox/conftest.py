@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from sluice.kit.sealed import Sealed
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.protocol import Job, RunResult, Sandbox
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.protocol import Job, RunResult, Sandbox
+from sluice_inspect.sandbox.sealed import Sealed
 
 HOSTILE_JOBS = "tests.sandbox.hostile_jobs"
 ROOT = str(Path(__file__).parents[2])

@@ -6,8 +6,8 @@ A worker belongs to one tenant from its first file on.
 import asyncio
 from typing import Final
 
-from sluice.sandbox.supervisor import Supervisor, Worker, WorkerUnavailable
 from sluice_inspect.child.protocol import Level
+from sluice_inspect.sandbox.supervisor import Supervisor, Worker, WorkerUnavailable
 
 # Workers kept ready that belong to no tenant yet, so that a tenant's first file does not wait for a fork.
 _SPARES: Final = 1

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sluice.kit.health import EngineState
-from sluice.sandbox import engine
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.launch import IsolatedProcess, launch_shared_zygote, launch_zygote, open_zygote_socket
-from sluice.sandbox.pool import WorkerPool
-from sluice.sandbox.protocol import Completed, JobLimits, NoWorker, SandboxBroken
+from sluice_inspect.sandbox import engine
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.launch import IsolatedProcess, launch_shared_zygote, launch_zygote, open_zygote_socket
+from sluice_inspect.sandbox.pool import WorkerPool
+from sluice_inspect.sandbox.protocol import Completed, JobLimits, NoWorker, SandboxBroken
 from tests.sandbox.conftest import ROOT, RunJob
 from tests.sandbox.processes import children_of, read_proc, wait_for_end, wait_until
 
@@ -61,7 +60,7 @@ def shared(tmp_path: Path) -> Iterator[_Shared]:
 async def test_nothing_is_loaded_before_a_file_comes(shared: _Shared, run: RunJob) -> None:
     sandbox = ZygoteSandbox(launched=shared.path)
     await sandbox.begin()
-    assert (sandbox.level, shared.noted(), (await sandbox.health()).state) == ("strict", [], EngineState.UP)
+    assert (sandbox.level, shared.noted(), (await sandbox.health()).state) == ("strict", [], "up")
     assert isinstance(await run(sandbox, "describe file"), Completed)
     assert shared.noted() == ["load", "test"]
     await sandbox.aclose()
@@ -123,7 +122,7 @@ async def test_a_format_that_fails_in_the_background_is_named_and_takes_no_file(
         result, health = await run(sandbox, "describe file"), await sandbox.health()
         assert isinstance(result, NoWorker)
         assert "the self-test failed for alpha" in result.why
-        assert (health.state, "alpha" in health.detail) == (EngineState.DOWN, True)
+        assert (health.state, "alpha" in health.detail) == ("down", True)
         await sandbox.aclose()
     shared.process.end()
     shared.listener.close()
@@ -144,7 +143,7 @@ async def test_failed_formats_are_tested_again(shared: _Shared, run: RunJob, mon
     await sandbox.begin()
     assert isinstance(await run(sandbox, "describe file"), NoWorker)
     deadline = asyncio.get_running_loop().time() + 30
-    while (await sandbox.health()).state is not EngineState.UP:
+    while (await sandbox.health()).state != "up":
         assert asyncio.get_running_loop().time() < deadline
         await asyncio.sleep(0.02)
     assert isinstance(await run(sandbox, "describe file"), Completed)

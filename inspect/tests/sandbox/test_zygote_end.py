@@ -8,16 +8,16 @@ import sys
 
 import pytest
 
-from sluice.sandbox import supervisor
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.protocol import Completed, NoWorker
+from sluice_inspect.sandbox import supervisor
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.protocol import Completed, NoWorker
 from tests.sandbox.conftest import ROOT, OpenSandbox, RunJob
 from tests.sandbox.processes import children_of, wait_for_end, wait_until_running
 
 _SERVER = """
 import asyncio, json, os, sys
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.kit.sealed import Sealed
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.sealed import Sealed
 
 async def serve():
     sandbox = ZygoteSandbox(jobs="tests.sandbox.hostile_jobs", import_path=[sys.argv[1]])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.kit.fair_queue import FairQueue
+from sluice_inspect.sandbox.fair_queue import FairQueue
 
 
 class Pool:

@@ -17,17 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.sealed import Sealed
-from sluice.observe.log import log
-from sluice.sandbox.dispatch import Dispatcher, FileJob, Scheduler
-from sluice.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zygote, launch_zygote, private_file
-from sluice.sandbox.pool import WorkerPool
-from sluice.sandbox.protocol import Completed, Job, JobLimits, RunResult, SandboxBroken
-from sluice.sandbox.supervisor import Supervisor, WorkerUnavailable
 from sluice_inspect.child.protocol import Level
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.sandbox.dispatch import Dispatcher, FileJob, Scheduler
+from sluice_inspect.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zygote, launch_zygote, private_file
+from sluice_inspect.sandbox.pool import WorkerPool
+from sluice_inspect.sandbox.protocol import Completed, Job, JobLimits, RunResult, SandboxBroken, SandboxHealth
+from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.supervisor import Supervisor, WorkerUnavailable
 
+_State = Literal["up", "degraded", "down"]
 LEVELS: Final[tuple[Level, ...]] = ("strict", "seccomp", "limits-only")  # the strictest first
 
 _WORKERS_PER_SLOT: Final = 4  # idle workers are kept for their tenants
@@ -62,6 +61,7 @@ class ZygoteSandbox:
         jobs: str = DEFAULT_JOBS,
         import_path: Sequence[str] = (),
         launched: EarlyZygote | None = None,
+        on_fault: Callable[[str, float], None] = lambda _why, _seconds: None,
     ) -> None:
         """Set up; nothing runs before `begin`.
 
@@ -69,7 +69,8 @@ class ZygoteSandbox:
         file of up to 1 MiB. `level` `auto` takes the strictest level that works here, never below `least`; a named
         level is required. A file waits at most `wait_seconds` for a worker. `jobs` names the module of the jobs,
         searched on `import_path` too. `launched` is a zygote that was launched earlier with the same `jobs` and memory
-        limit, or the socket of one that several processes share.
+        limit, or the socket of one that several processes share. `on_fault` is called with what a failed self-test
+        found, and after how many seconds the next one begins.
         """
         self._slots = workers or max(2, os.cpu_count() or 2)
         self._candidates = LEVELS[: LEVELS.index(least) + 1] if level == "auto" else (level,)
@@ -84,6 +85,7 @@ class ZygoteSandbox:
         self._wait_seconds = wait_seconds
         self._dispatcher = self._new_dispatcher(self._current_pool)
         self._launched = launched
+        self._on_fault = on_fault
         self._pool: WorkerPool | None = None
         self._supervisors: list[Supervisor] = []  # all whose processes may still exist; the current one is the last
         self._is_up = asyncio.Event()
@@ -128,16 +130,15 @@ class ZygoteSandbox:
         """Run one job; see `Sandbox.run`."""
         return await self._dispatcher.run(FileJob(job, sealed, filename, tenant_id, buffer))
 
-    async def health(self) -> EngineHealth:
+    async def health(self) -> SandboxHealth:
         """Return the level, the numbers of workers and runs, and how often the zygote was restarted."""
-        state, detail = EngineState.UP, ""
+        state: _State = "up"
+        detail = ""
         if self._pool is None:
             state, detail = self._state_without_pool()
         elif self.level == "limits-only":
-            state, detail = EngineState.DEGRADED, "workers are held by limits only: no seccomp, no Landlock"
-        return EngineHealth(
-            kind="sandbox",
-            name="zygote",
+            state, detail = "degraded", "workers are held by limits only: no seccomp, no Landlock"
+        return SandboxHealth(
             state=state,
             detail=detail,
             limits={
@@ -179,14 +180,13 @@ class ZygoteSandbox:
                 await asyncio.wait_for(self._is_up.wait(), left)
         return pool
 
-    def _state_without_pool(self) -> tuple[EngineState, str]:
+    def _state_without_pool(self) -> "tuple[_State, str]":
         if self._closed or self._fault:
-            return EngineState.DOWN, self._fault or "closed"
+            return "down", self._fault or "closed"
         if self._restarts:
-            return EngineState.DOWN, "the zygote is being started"
+            return "down", "the zygote is being started"
         # A file that comes now waits for a second or two, as one does for a free worker.
-        degraded = self.level == "limits-only"
-        return EngineState.DEGRADED if degraded else EngineState.UP, "the formats are being loaded and tested"
+        return "degraded" if self.level == "limits-only" else "up", "the formats are being loaded and tested"
 
     async def _start_zygote(self) -> Supervisor:
         launched = self._launched
@@ -278,7 +278,7 @@ class ZygoteSandbox:
             except SandboxBroken as error:
                 if self._supervisors and self._supervisors[-1].is_alive:
                     self._fault = str(error)
-                    log.error("formats_failed", why=self._fault, again_in_seconds=_RETEST_SECONDS)
+                    self._on_fault(self._fault, _RETEST_SECONDS)
                     self._is_up.set()  # for those who wait
                     await asyncio.sleep(_RETEST_SECONDS)
                     self._is_up.clear()

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from sluice.kit.health import EngineHealth
-from sluice.kit.sealed import Sealed
 from sluice_inspect.child.protocol import Level
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.sandbox.sealed import Sealed
 
 # What a worker can be asked to do with a file. `check` checks its format, `scan` looks for known threats,
 # `check_and_scan` does both in one short run. `extract_hidden` scans and also writes the parts that clamd does not see
@@ -93,6 +92,19 @@ class NoWorker:
 RunResult = Completed | Crashed | OverLimit | NoWorker
 
 
+@dataclass(frozen=True, slots=True)
+class SandboxHealth:
+    """The state of a sandbox.
+
+    `degraded` works but needs attention, `down` cannot check a file; `detail` says why it is not up. `limits` has the
+    level, the numbers of workers and runs, and how often the zygote was restarted.
+    """
+
+    state: Literal["up", "degraded", "down"]
+    detail: str
+    limits: Mapping[str, int | str]
+
+
 class Sandbox(Protocol):
     """Runs jobs on sealed bytes in confined worker processes."""
 
@@ -127,8 +139,8 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def health(self) -> EngineHealth:
-        """Return the engine's health. Never raises."""
+    async def health(self) -> SandboxHealth:
+        """Return the health. Never raises."""
         ...
 
     async def aclose(self) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
-from sluice.sandbox.channel import Channel, JobReply, Reply, TimedOut
-from sluice.sandbox.launch import LaunchedZygote
-from sluice.sandbox.outcome import ExitStatus
-from sluice.sandbox.protocol import SandboxBroken
 from sluice_inspect.child.protocol import Level
+from sluice_inspect.sandbox.channel import Channel, JobReply, Reply, TimedOut
+from sluice_inspect.sandbox.launch import LaunchedZygote
+from sluice_inspect.sandbox.outcome import ExitStatus
+from sluice_inspect.sandbox.protocol import SandboxBroken
 
 T = TypeVar("T")
 

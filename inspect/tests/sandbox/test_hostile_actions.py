@@ -5,8 +5,8 @@ import resource
 
 import pytest
 
-from sluice.sandbox.protocol import Completed
 from sluice_inspect.child.protocol import Level
+from sluice_inspect.sandbox.protocol import Completed
 from tests.rows import every_row
 from tests.sandbox.conftest import OpenSandbox, RunJob
 from tests.sandbox.hostile_jobs import ACTIONS
