@@ -15,9 +15,9 @@ from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
 from sluice.scanner.clamd.connection import ClamdAddress, ClamdClient, ClamdTimeouts
 from sluice.scanner.clamd.replies import ClamdVerdict
 from sluice.scanner.clamd.scanner import ClamdScanner
-from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 from sluice_inspect.sandbox import Crashed, NoWorker, OverLimit, RunResult, Sandbox
 from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 from tests.inspection.threats.containers import MISSED_BY_CLAMD, REQUIRED_CONTAINERS, pdf_with, seven_zipped
 from tests.inspection.threats.packed_files import EICAR, tarred, zipped
 from tests.rows import each_row

@@ -13,7 +13,7 @@ from sluice.scanner.protocol import (
     ScannerUnavailable,
     ScanResult,
 )
-from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, parse_unpack_report
+from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, parse_unpack_report
 
 __all__ = [
     "CHECK_AND_SCAN_BYTES",

@@ -16,9 +16,9 @@ from sluice.scanner.protocol import (
     ScannerUnavailable,
     ScanResult,
 )
-from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, UnpackUnavailable, unpack
 from sluice_inspect.sandbox import Sandbox
 from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, UnpackUnavailable, unpack
 from sluice_inspect.threats import RULES_VERSION
 
 _NAME: Final = "builtin"

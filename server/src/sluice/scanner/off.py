@@ -4,8 +4,8 @@ import asyncio
 
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.scanner.protocol import ScannerUnavailable, ScanResult
-from sluice.scanner.unpack import UnpackReport
 from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.unpack import UnpackReport
 
 
 class NoScanner:

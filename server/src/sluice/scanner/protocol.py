@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from sluice.kit.health import EngineHealth
-from sluice.scanner.unpack import UnpackReport
 from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.unpack import UnpackReport
 from sluice_inspect.threats import RULES_VERSION
 
 # What a scanner makes of content behind a password; passwords are never asked for or tried. `allow`: a password does

@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.scanner.protocol import Clean, EngineVersion, FindsScanLimit, Scanner, ScanResult
-from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 
 SHA256_BYTES: Final = 32
 

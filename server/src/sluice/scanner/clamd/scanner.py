@@ -23,12 +23,12 @@ from sluice.scanner.clamd.probe import Capabilities, PackedLimits
 from sluice.scanner.clamd.replies import ClamdVerdict, ClamdVersion, ScanReply
 from sluice.scanner.clamd.verdict import ScanScope
 from sluice.scanner.protocol import EncryptedPolicy, EngineVersion, ScannerUnavailable, ScanResult
-from sluice.scanner.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, UnpackUnavailable, extracted_part, unpack
 from sluice.scanner.verdict_cache import SHA256_BYTES, CleanVerdict, VerdictCache, VerdictKey
 from sluice_inspect.child.shared_buffer import SharedBuffer
 from sluice_inspect.sandbox import Sandbox
 from sluice_inspect.sandbox.protocol import Job
 from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, UnpackUnavailable, extracted_part, unpack
 
 _NAME: Final = "clamd"
 # The largest file that any context accepts.

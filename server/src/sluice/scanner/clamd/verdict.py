@@ -13,7 +13,7 @@ from sluice.scanner.clamd.pool import MemberReply
 from sluice.scanner.clamd.probe import PackedLimits
 from sluice.scanner.clamd.replies import ClamdVerdict
 from sluice.scanner.protocol import Clean, EncryptedPolicy, Incomplete, Infected
-from sluice.scanner.unpack import UnpackReport
+from sluice_inspect.sandbox.unpack import UnpackReport
 from sluice_inspect.threats import RULES_VERSION
 
 # Limits on what is packed in a file, past which clamd still scans the file's own bytes (measured): its parts can be
