@@ -32,6 +32,13 @@ for part in inspect server; do (cd "$part" && "$bin/python" -m hatchling build -
 "$bin/python" scripts/attest.py requirements dist
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+for built in "dist/sluice_inspect-$version-py3-none-any.whl" "dist/sluice_inspect-$version.tar.gz"; do
+  rm -rf "$work/inspect"
+  "$bin/python" -m venv "$work/inspect"
+  "$work/inspect/bin/pip" install --quiet --disable-pip-version-check "$built"
+  (cd "$work" && inspect/bin/python "$OLDPWD/scripts/release/inspect_files.py")
+  echo "$built: installed, judged ten formats in locked processes"
+done
 for built in "dist/sluice-$version-py3-none-any.whl" "dist/sluice-$version.tar.gz"; do
   rm -rf "$work/env"
   "$bin/python" -m venv "$work/env"
