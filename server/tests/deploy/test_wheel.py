@@ -88,7 +88,11 @@ def required_by(name: str) -> set[str]:
     waiting = [name]
     while waiting:
         needed = [Requirement(text) for text in distribution(waiting.pop()).requires or ()]
-        new = {canonicalize_name(each.name) for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})} - found
+        new = {
+            canonicalize_name(each.name)
+            for each in needed
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        } - found
         found |= new
         waiting += new
     return found

@@ -1,4 +1,4 @@
-"""Inspection: the file check and the malware scan of one file, as facts. What they mean is decided in `rules`."""
+"""Inspection: the file check and the malware scan of one file, as facts, which `rules` judges as soon as they are there."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from sluice.scanner import (
     UnpackReport,
     parse_unpack_report,
 )
-from sluice.uploads.rules import decide
-from sluice.uploads.values import ExamineFact, Facts, Rules, ScanFact
+from sluice.uploads.rules import Judged, judge_content, judge_scan
+from sluice.uploads.values import ExamineFact, Rules, ScanFact
 from sluice_inspect.report import Report
 from sluice_inspect.sandbox import Completed, Crashed, NoWorker, OverLimit, Sandbox
 from sluice_inspect.sandbox.sealed import Sealed
 
 
 async def inspect(
-    facts: Facts,
+    judged: Judged,
     sealed: Sealed,
     tenant_id: str,
     rules: Rules,
@@ -34,26 +34,29 @@ async def inspect(
     scanner: Scanner,
     on_checked: Callable[[str], None],
     all_checks: bool = False,
-) -> Facts:
-    """Return the facts with what the file check found and, if the rules want it, the scan: both run at the same time.
+) -> Judged:
+    """Add what the file check found and, if the rules want it, the scan, and judge both: they run at the same time.
 
     A file that the check rejects is not scanned to the end, since the check comes first in the order of the rules,
     unless `all_checks` are asked for. `on_checked` is called with the content type when the check has passed and the
     scan still runs.
     Raise `ServiceUnavailable` if there is no checker or no scanner.
     """
+    facts = judged.facts
     if not rules.scan:
-        return replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox))
+        facts = replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox))
+        return judged.with_failures(facts, judge_content(facts, rules))
     unpack_report: asyncio.Future[UnpackReport | None] = asyncio.get_running_loop().create_future()
     scanning = asyncio.create_task(scan(sealed, tenant_id, scanner, unpack_report))
     try:
         facts = replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox, unpack_report))
-        is_rejected = decide(facts, rules) is not None
-        if is_rejected and not all_checks:
-            return facts
-        if not is_rejected and not scanning.done():
+        judged = judged.with_failures(facts, judge_content(facts, rules))
+        if judged.rejection is not None and not all_checks:
+            return judged
+        if judged.rejection is None and not scanning.done():
             on_checked(facts.content_type)
-        return replace(facts, scanned=await scanning)
+        facts = replace(facts, scanned=await scanning)
+        return judged.with_failures(facts, judge_scan(facts, rules))
     finally:
         if not scanning.done():
             scanning.cancel()

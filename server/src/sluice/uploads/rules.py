@@ -1,8 +1,9 @@
 """The rules of an upload as pure functions: facts and rules in, the checks that fail out.
 
-Facts that were not measured yet pass, so the same functions judge after every step, and stored facts can be judged
-again by changed rules. The order is that of the interface: extension, size, rate, plan, quota, integrity, blank,
-malware; policies stand beside the rules that need the same facts.
+An upload is judged three times, each time by the rules on what became known: name and size, limits, content. Stored
+facts are judged by all rules at once, also by changed ones: facts that were not measured pass. The order is that of the
+interface: extension, size, rate, plan, quota, integrity, blank, malware; policies stand beside the rules that need the
+same facts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import Final, Literal
 from sluice.contexts.policies import Mode
 from sluice.uploads import policies
 from sluice.uploads.reasons import WORDS, Reason
-from sluice.uploads.values import Facts, Rejection, Rules
+from sluice.uploads.values import ExamineFact, Facts, Rejection, Rules
 from sluice_inspect.report import Outcome
 
 CheckOutcome = Literal["pass", "fail", "would_fail", "not_run", "off", "error"]
@@ -57,9 +58,31 @@ class CheckResult:
     failure: Rejection | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The facts that are known so far, and every check that they fail, in order."""
+
+    facts: Facts
+    failures: tuple[Rejection, ...] = ()
+
+    @property
+    def rejection(self) -> Rejection | None:
+        """The rejection by the first rule that the facts break, or None."""
+        return first_of_mode(self.failures, Mode.ENFORCE)
+
+    def with_failures(self, facts: Facts, found: Iterable[Rejection]) -> "Judged":
+        """Return what is known after a stage that added facts and found more failures."""
+        return Judged(facts, (*self.failures, *found))
+
+
+def judge(facts: Facts, rules: Rules) -> Judged:
+    """Judge the facts by every rule."""
+    return Judged(facts, tuple(failures(facts, rules)))
+
+
 def decide(facts: Facts, rules: Rules) -> Rejection | None:
     """Return the rejection by the first rule that the facts break, or None."""
-    return first_of_mode(failures(facts, rules), Mode.ENFORCE)
+    return judge(facts, rules).rejection
 
 
 def quarantine_by(facts: Facts, rules: Rules) -> Rejection | None:
@@ -80,14 +103,10 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
 
     A policy in report mode yields too: the caller decides by the mode.
     """
-    yield from _judge_name_and_size(facts, rules)
-    yield from _judge_limits(facts, rules)
-    if facts.examined is not None:
-        yield from _judge_content(facts, rules)
-        if rules.policies.content_modes:
-            yield from policies.judge_content(facts, rules.policies)
-    if facts.scanned is not None:
-        yield from _judge_scan(facts, rules)
+    yield from judge_name_and_size(facts, rules)
+    yield from judge_limits(facts, rules)
+    yield from judge_content(facts, rules)
+    yield from judge_scan(facts, rules)
 
 
 def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) -> tuple[CheckResult, ...]:
@@ -165,7 +184,8 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
     return True
 
 
-def _judge_name_and_size(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+def judge_name_and_size(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield what the name and the size fail; a size that may still grow has no hash."""
     if rules.allowed_extensions and facts.extension not in rules.allowed_extensions:
         found = f"'.{facts.extension}'" if facts.extension else "none"
         detail = f"found {found}, expected one of {', '.join(rules.allowed_extensions)}"
@@ -183,7 +203,8 @@ def _judge_name_and_size(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield from policies.judge_size(facts, rules.policies.min_size_bytes)
 
 
-def _judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield the limits of context and tenant that are reached, and a file that is stored already."""
     rate, plan, used = facts.rate, facts.plan, facts.quota_used_bytes
     if rate is not None and rate.retry_after is not None and rules.rate is not None:
         most, seconds = rules.rate.max_uploads, rules.rate.window_seconds
@@ -207,10 +228,16 @@ def _judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(Reason.DUPLICATE_FILE, detail, found=facts.duplicate_of, mode=duplicates.mode)
 
 
-def _judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
-    examined, integrity, blank = facts.examined, rules.check_modes.integrity, rules.check_modes.blank
-    if examined is None:
-        return
+def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield what the file check found wrong, and the policies on content that its report fails."""
+    if facts.examined is not None:
+        yield from _judge_check(facts.examined, facts, rules)
+        if rules.policies.content_modes:
+            yield from policies.judge_content(facts, rules.policies)
+
+
+def _judge_check(examined: ExamineFact, facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    integrity, blank = rules.check_modes.integrity, rules.check_modes.blank
     report = examined.report
     if report is None:
         # A check that crashed or ran over its limits reports nothing: the file fails every rule that needs its report.
@@ -242,7 +269,8 @@ def _judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(Reason.BLANK_DOCUMENT, report.blank_detail, mode=blank)
 
 
-def _judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield what the malware scan found."""
     scanned = facts.scanned
     if not rules.scan or scanned is None or scanned.outcome == "clean":
         return

@@ -5,8 +5,9 @@
     inspect   the file check and the malware scan, at the same time, on the same sealed bytes (`inspection`)
     commit    reserve room and write the row, store the object, record the file and its decision (`reservation`)
 
-Every rule is judged by `rules.decide`, from facts. Every verdict is one row of the decision log. What is judged, and
-when it is read again, is the business of `snapshot`.
+Facts grow, and each of the first three stages judges what it added by the pure functions of `rules`: name and size, limits,
+content. Every verdict is one `Decision`, which is the row of the decision log, the report, the event and the response.
+Which rules apply, and when they are read again, is the business of `snapshot`.
 """
 
 import time
@@ -46,7 +47,7 @@ from sluice.uploads.inspection import inspect
 from sluice.uploads.rate_limit import hold_place
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.reservation import ClaimLost, record, reserve_at_once, reserve_step_by_step, store
-from sluice.uploads.rules import decide, failures, first_of_mode
+from sluice.uploads.rules import Judged, first_of_mode, judge, judge_limits, judge_name_and_size
 from sluice.uploads.slots import UploadSlots
 from sluice.uploads.snapshot import ReadPrincipal, SnapshotCache, UploadSnapshot
 from sluice.uploads.speculative_put import SpeculativePut, prepare_put
@@ -58,8 +59,10 @@ from sluice.uploads.values import (
     Facts,
     PendingFile,
     PlanFact,
+    RateFact,
     ReceivedFile,
     Rejection,
+    Rules,
     Stored,
     Usage,
     VerdictOutcome,
@@ -148,7 +151,7 @@ class Upload:
         facts = Facts(name.original, name.extension, size)
 
         async def judge(caller: Principal, snapshot: ContextSnapshot) -> None:
-            await self._admit(await self._require_passing(facts, caller, snapshot), caller, snapshot)
+            await self._admit(await self._judge_received(facts, caller, snapshot), caller, snapshot)
 
         await self.snapshot.retry_if_stale(judge)
 
@@ -210,14 +213,14 @@ class Upload:
         if self.snapshot.context is None or name is None:
             return
         facts = Facts(name.original, name.extension, self._form.size, is_whole=self._form.is_whole)
-        if decide(facts, self.snapshot.context.rules) is None:
+        if _judged_received(facts, self.snapshot.context.rules).rejection is None:
             return
         await self.snapshot.confirm()
         rules = self.snapshot.context.rules
-        rejection = decide(facts, rules)
-        if rejection is None or (self._purpose.all_checks and facts.size_bytes <= rules.max_bytes):
+        judged = _judged_received(facts, rules)
+        if judged.rejection is None or (self._purpose.all_checks and facts.size_bytes <= rules.max_bytes):
             return  # with all checks, only a file that is too large ends here: its bytes are not kept
-        raise await self._reject(rejection, facts, self.snapshot.principal, self.snapshot.context)
+        raise await self._reject(judged.rejection, judged, self.snapshot.principal, self.snapshot.context)
 
     # Verdict: admit, inspect, commit
 
@@ -290,8 +293,8 @@ class Upload:
     async def _validate(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> VerdictReport:
         facts = await self._with_duplicate(_facts_of(file), snapshot)
         facts = self._with_usage(facts, caller, snapshot, snapshot.usage)
-        facts = await inspect(
-            facts,
+        judged = await inspect(
+            judge(facts, snapshot.rules),
             file.sealed,
             caller.tenant_id,
             snapshot.rules,
@@ -301,16 +304,16 @@ class Upload:
             all_checks=True,
         )
         await self.snapshot.require_current()
-        return self._report(self._decision(facts, caller, snapshot))
+        return self._report(self._decision(judged, caller, snapshot))
 
     async def _process(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> Stored:
-        facts = await self._require_passing(_facts_of(file), caller, snapshot)
+        judged = await self._judge_received(_facts_of(file), caller, snapshot)
         async with hold_place(self._engines.limiter, snapshot.context) as rate:
-            facts = await self._admit(facts if rate is None else replace(facts, rate=rate), caller, snapshot)
+            judged = await self._admit(judged, caller, snapshot, rate)
             put = prepare_put(file, snapshot, self._engines.stores, self._engines.clock())
             try:
-                facts = await inspect(
-                    facts,
+                judged = await inspect(
+                    judged,
                     file.sealed,
                     caller.tenant_id,
                     snapshot.rules,
@@ -319,28 +322,35 @@ class Upload:
                     on_checked=put.start,  # a large object is sent during the scan, and appears only after the verdict
                     all_checks=self._purpose.all_checks,
                 )
-                facts = await self._require_passing(facts, caller, snapshot, is_last=True)
-                return await self._commit(facts, file, caller, snapshot, put)
+                judged = await self._require_passing(judged, caller, snapshot, is_last=True)
+                return await self._commit(judged, file, caller, snapshot, put)
             finally:
                 await put.cancel()
 
-    async def _admit(self, facts: Facts, caller: Principal, snapshot: ContextSnapshot) -> Facts:
-        """Return the facts with what is used of plan and quota. Both are claimed later, with the file's row."""
-        facts = self._with_usage(facts, caller, snapshot, snapshot.usage)
+    async def _judge_received(self, facts: Facts, caller: Principal, snapshot: ContextSnapshot) -> Judged:
+        """Judge name and size, of which `_judge_so_far` has judged what it knew by the rules that it knew."""
+        return await self._require_passing(_judged_received(facts, snapshot.rules), caller, snapshot)
+
+    async def _admit(
+        self, judged: Judged, caller: Principal, snapshot: ContextSnapshot, rate: RateFact | None = None
+    ) -> Judged:
+        """Add what is used of rate, plan and quota, and judge it. Plan and quota are claimed later, with the file's row."""
+        facts = self._with_usage(replace(judged.facts, rate=rate), caller, snapshot, snapshot.usage)
         facts = await self._with_duplicate(facts, snapshot)
-        no_place = facts.rate is not None and facts.rate.retry_after is not None
-        facts = await self._require_passing(facts, caller, snapshot, is_last=no_place)
+        no_place = rate is not None and rate.retry_after is not None
+        judged = judged.with_failures(facts, judge_limits(facts, snapshot.rules))
+        judged = await self._require_passing(judged, caller, snapshot, is_last=no_place)
         if snapshot.bucket is not None and not snapshot.bucket.is_active:
             await self.snapshot.require_current()
             raise BucketInactive
-        return facts
+        return judged
 
     async def _commit(
-        self, facts: Facts, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot, put: SpeculativePut
+        self, judged: Judged, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot, put: SpeculativePut
     ) -> Stored:
         """Store a file that broke no rule. No transaction is open while bytes move."""
         engines, limits = self._engines, self._engines.limits
-        decision = self._decision(facts, caller, snapshot, file_id=put.location.file_id)
+        facts, decision = judged.facts, self._decision(judged, caller, snapshot, file_id=put.location.file_id)
         attempt = self._purpose.attempt
         pending = PendingFile.of(put.location, decision, file, snapshot, lease=limits.lease, attempt=attempt)
         claim = self._claim
@@ -350,7 +360,7 @@ class Upload:
                 await reserve_step_by_step(pending, engines.database, limits.free_uploads_per_month, claim)
             except ClaimLost as lost:
                 rejection = lost.to_rejection(snapshot.usage, free_limit=limits.free_uploads_per_month)
-                raise await self._reject(rejection, facts, caller, snapshot) from lost
+                raise await self._reject(rejection, judged, caller, snapshot) from lost
         await store(pending, put, engines.database, seconds=limits.lease.total_seconds() * _STORE_SHARE_OF_LEASE)
         life = limits.test_file_life if caller.is_test else None
         await record(decision, pending, put.store, engines.database, life=life)
@@ -377,31 +387,30 @@ class Upload:
         return holder.report_id if (holder := self._claim or self._purpose.attempt) is not None else None
 
     async def _require_passing(
-        self, facts: Facts, caller: Principal, snapshot: ContextSnapshot, *, is_last: bool = False
-    ) -> Facts:
-        """Return the facts; raise `FileRejected` or `LimitExceeded` if they break a rule.
+        self, judged: Judged, caller: Principal, snapshot: ContextSnapshot, *, is_last: bool = False
+    ) -> Judged:
+        """Return what was judged; raise `FileRejected` or `LimitExceeded` if it breaks a rule.
 
         An upload for which all checks are made is rejected at the last one.
         """
-        rejection = decide(facts, snapshot.rules)
-        if rejection is None or (self._purpose.all_checks and not is_last):
-            return facts
+        if judged.rejection is None or (self._purpose.all_checks and not is_last):
+            return judged
         # Nothing is refused by what may have changed: what is used of plan and quota is read again, since both come
         # before content.
         await self.snapshot.require_current()
-        if facts.quota_used_bytes is not None:
-            facts = self._with_usage(facts, caller, snapshot, await self.snapshot.read_usage())
-            rejection = decide(facts, snapshot.rules)
-        if rejection is None:
-            return facts
-        raise await self._reject(rejection, facts, caller, snapshot)
+        if judged.facts.quota_used_bytes is not None:
+            facts = self._with_usage(judged.facts, caller, snapshot, await self.snapshot.read_usage())
+            judged = judge(facts, snapshot.rules)
+        if judged.rejection is None:
+            return judged
+        raise await self._reject(judged.rejection, judged, caller, snapshot)
 
     async def _reject(
-        self, rejection: Rejection, facts: Facts, caller: Principal, snapshot: ContextSnapshot
+        self, rejection: Rejection, judged: Judged, caller: Principal, snapshot: ContextSnapshot
     ) -> FileRejected | LimitExceeded:
         """Write a rejection into the decision log unless it is there already; return the error that the caller sees."""
         await self._count_attempt()
-        decision = self._decision(facts, caller, snapshot, rejection=rejection)
+        decision = self._decision(judged, caller, snapshot, rejection=rejection)
         if self._purpose.stores:
             is_new = self._chosen_report_id is None
             if is_new and (earlier := await find_rejected(self._engines.database, decision)) is not None:
@@ -422,7 +431,8 @@ class Upload:
         """Return the report of an upload that could not be judged or stored, and log it if the database can."""
         part = fault.part if isinstance(fault, ServiceUnavailable) else "storage"
         caller, snapshot = self.snapshot.principal, self.snapshot.named
-        decision = replace(self._decision(_facts_of(file), caller, snapshot), outcome="undecided", detail=part)
+        judged = judge(_facts_of(file), snapshot.rules)
+        decision = replace(self._decision(judged, caller, snapshot), outcome="undecided", detail=part)
         if self._purpose.stores:
             with suppress(DatabaseUnavailable):
                 await repository.write_decision(self._engines.database, decision)
@@ -447,17 +457,17 @@ class Upload:
 
     def _decision(
         self,
-        facts: Facts,
+        judged: Judged,
         caller: Principal,
         snapshot: ContextSnapshot,
         *,
         file_id: str | None = None,
         rejection: Rejection | None = None,
     ) -> Decision:
-        """Return the decision by `rejection`, or by the facts if there is none."""
+        """Return the decision by `rejection`, or by what was judged if there is none."""
         outcome: VerdictOutcome = "accepted"
-        failed = tuple(failures(facts, snapshot.rules))
-        failure = rejection or first_of_mode(failed, Mode.ENFORCE)
+        failed = judged.failures
+        failure = rejection or judged.rejection
         if failure is not None:
             outcome = "rejected"
         elif (failure := first_of_mode(failed, Mode.QUARANTINE)) is not None:
@@ -469,7 +479,7 @@ class Upload:
             file_id=file_id,
             context_key=snapshot.context.context_key,
             rules=snapshot.rules,
-            facts=facts,
+            facts=judged.facts,
             outcome=outcome,
             rejection=failure,
             failures=failed,
@@ -482,6 +492,10 @@ class Upload:
 
     def _report(self, decision: Decision) -> VerdictReport:
         return VerdictReport.of(repository.decision_record(decision), is_dry_run=not self._purpose.stores)
+
+
+def _judged_received(facts: Facts, rules: Rules) -> Judged:
+    return Judged(facts, tuple(judge_name_and_size(facts, rules)))
 
 
 def _facts_of(file: ReceivedFile) -> Facts:
