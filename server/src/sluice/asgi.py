@@ -12,7 +12,6 @@ from starlette.applications import Starlette
 from sluice.api.app import make_app, set_state
 from sluice.api.authenticate import Authenticator
 from sluice.api.routes.metrics import MetricsDesk, MetricsReaders
-from sluice.api.services import ApiServices
 from sluice.api_keys.service import ApiKeys
 from sluice.console.app import console_routes, entry_route
 from sluice.db.database import DatabaseUnavailable
@@ -23,7 +22,7 @@ from sluice.observe.metrics import Metric, Source
 from sluice.observe.siblings import Siblings
 from sluice.settings import Settings
 from sluice.uploads.spool import held
-from sluice.wiring.assembly import Services, assembled, run_worker
+from sluice.wiring.assembly import Assembled, assembled, run_worker
 from sluice.wiring.prestart import EarlyZygote
 
 _LAST_USED_SECONDS = 2.0
@@ -45,22 +44,22 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         with traces.exported(os.environ):
-            async with assembled(given, launched) as services, _background_tasks(given, services):
+            async with assembled(given, launched) as made, _background_tasks(given, made):
                 spool = partial(_spool_metrics, given.resolved_spool_dir)
                 desk = MetricsDesk(metrics_readers(given), (spool, *sources), siblings)
                 set_state(
                     app,
-                    _api_services(given, services),
-                    _authenticator(given, services),
-                    services.healths,
+                    made.services,
+                    _authenticator(given, made),
+                    made.healths,
                     desk,
                     download_host=None if given.download_url is None else given.download_url.host,
                 )
-                services.engines.sandbox.prepare()
+                made.engines.sandbox.prepare()
                 if siblings is None:
                     yield
                     return
-                async with siblings.serving(partial(desk.read, services.healths)):
+                async with siblings.serving(partial(desk.read, made.healths)):
                     yield
 
     routes = [*console_routes(), entry_route("/console")] if given.console else []
@@ -80,12 +79,12 @@ def _spool_metrics(folder: Path) -> Iterable[Metric]:
 
 
 @asynccontextmanager
-async def _background_tasks(settings: Settings, services: Services) -> AsyncIterator[None]:
+async def _background_tasks(settings: Settings, made: Assembled) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    tasks = [asyncio.create_task(_write_last_used(services.api_keys, stop))]
+    tasks = [asyncio.create_task(_write_last_used(made.services.api_keys, stop))]
     if settings.worker_inside:
-        scanner = nullcontext(services.engines.scanner)
-        tasks.append(asyncio.create_task(run_worker(settings, services.for_worker, scanner, stop)))
+        scanner = nullcontext(made.engines.scanner)
+        tasks.append(asyncio.create_task(run_worker(settings, made.for_worker, scanner, stop)))
     try:
         yield
     finally:
@@ -93,40 +92,12 @@ async def _background_tasks(settings: Settings, services: Services) -> AsyncIter
         await asyncio.gather(*tasks)
 
 
-def _api_services(settings: Settings, services: Services) -> ApiServices:
-    return ApiServices(
-        contexts=services.contexts,
-        files=services.files,
-        jobs=services.jobs,
-        buckets=services.buckets,
-        api_keys=services.api_keys,
-        uploads=services.uploads,
-        reports=services.reports,
-        signer=services.signer,
-        audit=services.audit,
-        upload_tokens=services.upload_tokens,
-        cors=services.cors,
-        resumable=services.resumable,
-        events=services.events,
-        tenants=services.tenants,
-        quarantine=services.quarantine,
-        sessions=services.sessions,
-        webhooks=services.webhooks,
-        usage=services.usage,
-        receipts=services.receipts,
-        erasures=services.erasures,
-        sign_in=services.engines.sign_in,
-        public_url=settings.resolved_public_url,
-        ietf_uploads=settings.ietf_uploads,
-    )
-
-
-def _authenticator(settings: Settings, services: Services) -> Authenticator:
+def _authenticator(settings: Settings, made: Assembled) -> Authenticator:
     return Authenticator(
-        services.api_keys,
-        services.upload_tokens,
-        services.engines.verifiers,
-        services.tenants,
+        made.services.api_keys,
+        made.services.upload_tokens,
+        made.engines.verifiers,
+        made.services.tenants,
         FailureThrottle(settings.failed_logins, 60.0, 10_000),
         default_scopes=settings.jwt_default_scopes,
         provision=[settings.oidc_issuer] if settings.oidc_provision and settings.oidc_issuer else [],

@@ -28,8 +28,9 @@ async def uploads(tmp_path: Path) -> AsyncIterator[tuple[Uploads, str]]:
     """Uploads into a context that accepts one upload a minute."""
     settings = Settings.model_validate({"data_dir": tmp_path / "data", "scanner": "builtin", "sandbox_workers": 1})
     (tmp_path / "data").mkdir()
-    async with assembled(settings, ForkedZygote().launched()) as services:
-        await upgrade(services.engines.database)
+    async with assembled(settings, ForkedZygote().launched()) as made:
+        await upgrade(made.engines.database)
+        services = made.services
         tenant = await services.tenants.create("one", "unlimited")
         draft = Draft("papers", "Papers", scan_for_viruses=False, upload_rate_limit=RateLimit(1, 60))
         await services.contexts.create(operator_action(tenant.tenant_id), draft)

@@ -25,7 +25,7 @@ from sluice.kit.clock import utc_now
 from sluice.kit.read_through_cache import Cached
 from sluice.settings import Settings
 from sluice.uploads.upload import UploadLimits, Uploads
-from sluice.wiring.assembly import Services, assembled
+from sluice.wiring.assembly import Assembled, assembled
 from tests.cli.zygotes import ForkedZygote
 from tests.operator_action import operator_action
 
@@ -35,7 +35,7 @@ CLOCK_ERRORS = [timedelta(days=40), timedelta(days=-40)]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-async def services(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Services]:
+async def services(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Assembled]:
     on_file = request.param == "sqlite"
     url = f"sqlite:///{tmp_path / 'test.db'}" if on_file else request.getfixturevalue("postgres").createdb()
     given = {"data_dir": tmp_path / "data", "database_url": url.replace("+asyncpg", "")}
@@ -46,14 +46,16 @@ async def services(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         yield made
 
 
-def _server(services: Services, wrong_by: timedelta) -> Uploads:
+def _server(services: Assembled, wrong_by: timedelta) -> Uploads:
     limits = UploadLimits(LIMIT, 60, timedelta(minutes=10), LIFETIME)
-    return replace(services.uploads, limits=limits, clock=lambda: utc_now() + wrong_by)
+    return replace(services.services.uploads, limits=limits, clock=lambda: utc_now() + wrong_by)
 
 
-async def _new_tenant(services: Services) -> str:
-    tenant = await services.tenants.create("one", "free")
-    await services.contexts.create(operator_action(tenant.tenant_id), Draft("papers", "Papers", scan_for_viruses=False))
+async def _new_tenant(services: Assembled) -> str:
+    tenant = await services.services.tenants.create("one", "free")
+    await services.services.contexts.create(
+        operator_action(tenant.tenant_id), Draft("papers", "Papers", scan_for_viruses=False)
+    )
     return tenant.tenant_id
 
 
@@ -76,7 +78,7 @@ async def _upload(server: Uploads, tenant_id: str, *, is_test: bool = False) -> 
 
 
 @pytest.mark.parametrize("wrong_by", CLOCK_ERRORS, ids=["ahead", "behind"])
-async def test_servers_with_wrong_clocks_count_in_the_same_month(services: Services, wrong_by: timedelta) -> None:
+async def test_servers_with_wrong_clocks_count_in_the_same_month(services: Assembled, wrong_by: timedelta) -> None:
     right, wrong, tenant_id = _server(services, timedelta()), _server(services, wrong_by), await _new_tenant(services)
     for server in (right, wrong, right):
         await _upload(server, tenant_id)
@@ -92,7 +94,7 @@ async def test_servers_with_wrong_clocks_count_in_the_same_month(services: Servi
 
 
 @pytest.mark.parametrize("wrong_by", CLOCK_ERRORS, ids=["ahead", "behind"])
-async def test_a_test_file_expires_on_time_whatever_the_servers_clock(services: Services, wrong_by: timedelta) -> None:
+async def test_a_test_file_expires_on_time_whatever_the_servers_clock(services: Assembled, wrong_by: timedelta) -> None:
     file_id = await _upload(_server(services, wrong_by), await _new_tenant(services), is_test=True)
     async with services.engines.database.reading(ALL_TENANTS) as connection:
         query = select(files.c.due_at, files.c.plan_month, now()).where(files.c.file_id == file_id)

@@ -47,9 +47,9 @@ from sluice.api.routes import (
     webhooks,
 )
 from sluice.api.routes.metrics import MetricsDesk
-from sluice.api.services import ApiServices
 from sluice.kit.health import EngineHealth
 from sluice.kit.read_through_cache import ReadThroughCache
+from sluice.services import Services
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 Healths = Callable[[], Awaitable[Sequence[EngineHealth]]]
@@ -149,7 +149,7 @@ def make_monitoring_app(desk: MetricsDesk, healths: Healths) -> FastAPI:
 
 def set_state(
     app: Starlette,
-    services: ApiServices,
+    services: Services,
     authenticator: Authenticator,
     healths: Healths,
     desk: MetricsDesk,
@@ -171,7 +171,7 @@ def set_state(
 
 def end_waits(app: Starlette) -> None:
     """Let requests that wait for events return at once: the server is about to drain."""
-    services: ApiServices | None = getattr(app.state, "services", None)
+    services: Services | None = getattr(app.state, "services", None)
     if services is not None:
         services.events.drain()
 

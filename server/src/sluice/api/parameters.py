@@ -12,9 +12,9 @@ from fastapi.dependencies.utils import get_flat_params
 from pydantic import AwareDatetime, BeforeValidator
 from pydantic_core import PydanticKnownError
 
+from sluice import services as bundle
 from sluice.access import Principal
 from sluice.api.route import audit_action, caller
-from sluice.api.services import ApiServices, services
 from sluice.audit import AuditAction
 from sluice.errors import Invalid, NotFound
 from sluice.kit.paging import PageRequest
@@ -26,9 +26,15 @@ _SEARCHES: Final = frozenset({"list_files"})  # routes with parameters that begi
 _ISO_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 
+
+async def _services(request: Request) -> bundle.Services:
+    found: bundle.Services = request.app.state.services
+    return found
+
+
 Caller = Annotated[Principal, Depends(caller)]
 ByCaller = Annotated[AuditAction, Depends(audit_action)]
-Services = Annotated[ApiServices, Depends(services)]
+Services = Annotated[bundle.Services, Depends(_services)]
 
 
 def _digits(value: object) -> object:

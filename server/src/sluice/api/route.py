@@ -26,7 +26,6 @@ from sluice.access import (
     Scope,
 )
 from sluice.api.authenticate import Authenticator
-from sluice.api.services import ApiServices
 from sluice.api_keys.limits import require_context, take_request
 from sluice.audit import AuditAction
 from sluice.errors import (
@@ -42,6 +41,7 @@ from sluice.errors import (
 from sluice.kit.failpoints import failpoint
 from sluice.kit.read_through_cache import Cached
 from sluice.kit.strict_json import NotStrictJson, read_json
+from sluice.services import Services
 from sluice.upload_tokens.upload_token import Method
 from sluice_inspect.sandbox.fair_queue import FairQueue
 
@@ -180,7 +180,7 @@ async def _keep_to_contexts(request: Request, principal: Principal, route: Route
     """Raise `KeyLimited` or `NotFound` unless the path is one for a key that is limited to some contexts."""
     if route not in CONTEXT_ROUTES:
         raise KeyLimited("context: this request is about the whole tenant, and the key is limited to contexts")
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     tenant_id, named, allowed = principal.tenant_id, request.path_params, principal.limits.contexts
     is_allowed = True
     if "context_key" in named:
@@ -200,7 +200,7 @@ async def _keep_to_contexts(request: Request, principal: Principal, route: Route
 
 async def _log_refusal(request: Request, audited: Audited | None, code: str) -> None:
     if audited is not None and hasattr(request.state, "principal"):
-        services: ApiServices = request.app.state.services
+        services: Services = request.app.state.services
         target = request.path_params.get(audited.target)
         await services.audit.refused(await audit_action(request), target, code)
 

@@ -16,7 +16,6 @@ from sluice.access import Scope
 from sluice.api.error_responses import render
 from sluice.api.guards import Guards
 from sluice.api.route import ListGate, keep_place
-from sluice.api.services import ApiServices
 from sluice.audit import AuditAction
 from sluice.console.assets import serve_asset
 from sluice.console.pages import (
@@ -55,6 +54,7 @@ from sluice.errors import (
     Unauthenticated,
 )
 from sluice.observe.log import log
+from sluice.services import Services
 from sluice.sessions import Session
 
 Handler = Callable[[Visit], Awaitable[Response]]
@@ -232,7 +232,7 @@ def _route(
 
 async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: Templates) -> Response:
     page = pages["GET" if request.method == "HEAD" else request.method]
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     if page.method == "POST" and not is_same_origin(request):
         return _error_page(request, templates, CrossOrigin())
     if any("\0" in value for value in request.path_params.values()):
@@ -266,7 +266,7 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
 
 
 async def _serve_open(request: Request, *, handlers: dict[str, Any], templates: Templates) -> Response:
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     if not may_carry_sessions(request, services):
         raise HttpsNeeded
     if request.method == "POST" and not is_same_origin(request):

@@ -10,12 +10,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sluice.access import Principal, Scope
 from sluice.api.route import read_body
-from sluice.api.services import ApiServices
 from sluice.audit import AuditAction
 from sluice.console.templating import Templates
 from sluice.errors import Invalid, Malformed
 from sluice.kit.paging import SliceRequest
 from sluice.kit.text import is_plain
+from sluice.services import Services
 from sluice.sessions import Session
 
 _POLICY: Final = (
@@ -69,7 +69,7 @@ class Visit:
     """A request of a user who is signed in, and may do what it asks for. `form` has the last value of each field."""
 
     request: Request
-    services: ApiServices
+    services: Services
     templates: Templates
     session: Session
     principal: Principal
@@ -152,22 +152,22 @@ def is_same_origin(request: Request) -> bool:
     return site is not None
 
 
-def is_https(services: ApiServices) -> bool:
+def is_https(services: Services) -> bool:
     """Return whether browsers reach the service over https."""
     return services.public_url.startswith("https://")
 
 
-def may_carry_sessions(request: Request, services: ApiServices) -> bool:
+def may_carry_sessions(request: Request, services: Services) -> bool:
     """Return whether a cookie is safe here: over https, or between a browser and a server on one machine."""
     return is_https(services) or request.url.hostname in _LOOPBACK
 
 
-def cookie_name(services: ApiServices, kind: str) -> str:
+def cookie_name(services: Services, kind: str) -> str:
     """Return the name of a cookie: with the prefix that binds it to this host and https where there is https."""
     return f"__Host-sluice_{kind}" if is_https(services) else f"sluice_{kind}"
 
 
-def set_cookie(response: Response, services: ApiServices, kind: str, value: str, *, seconds: int) -> None:
+def set_cookie(response: Response, services: Services, kind: str, value: str, *, seconds: int) -> None:
     """Give the browser a cookie that no script reads and no other site sends."""
     response.set_cookie(
         cookie_name(services, kind),
@@ -180,6 +180,6 @@ def set_cookie(response: Response, services: ApiServices, kind: str, value: str,
     )
 
 
-def delete_cookie(response: Response, services: ApiServices, kind: str) -> None:
+def delete_cookie(response: Response, services: Services, kind: str) -> None:
     """Take a cookie from the browser."""
     set_cookie(response, services, kind, "", seconds=0)

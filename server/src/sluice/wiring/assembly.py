@@ -13,7 +13,6 @@ from sluice.api_keys.service import ApiKeys
 from sluice.audit.service import AuditLog
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
-from sluice.contexts.service import Contexts
 from sluice.cors.service import Cors
 from sluice.db.database import Database
 from sluice.erasures.service import Erasures
@@ -33,6 +32,7 @@ from sluice.receipts.service import Receipts
 from sluice.receipts.signing import ReceiptKeys
 from sluice.resumable.service import ResumableLimits, ResumableUploads
 from sluice.scanner import Scanner
+from sluice.services import Services
 from sluice.sessions.service import Sessions
 from sluice.settings import Settings
 from sluice.tenants.service import Tenants
@@ -102,37 +102,18 @@ class WorkerServices:
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """Everything that the API and the worker inside the server call, and the engines behind it."""
+class Assembled:
+    """Everything that a server calls, and the engines behind it."""
 
     engines: Engines
-    tenants: Tenants
-    contexts: Contexts
-    buckets: Buckets
-    files: Files
-    jobs: Jobs
-    api_keys: ApiKeys
-    uploads: Uploads
-    reports: Reports
-    signer: LinkSigner
-    audit: AuditLog
-    upload_tokens: UploadTokens
-    cors: Cors
-    resumable: ResumableUploads
-    events: EventFeed
-    quarantine: Quarantine
-    sessions: Sessions
-    webhooks: Webhooks
-    usage: UsageReader
-    receipts: Receipts
-    erasures: Erasures
+    services: Services
     keyring: Sealer
 
     @property
     def for_worker(self) -> WorkerServices:
         """The part that a worker needs."""
         engines = self.engines
-        return WorkerServices(engines.database, self.buckets, engines.stores, engines.limiter, self.keyring)
+        return WorkerServices(engines.database, self.services.buckets, engines.stores, engines.limiter, self.keyring)
 
     async def healths(self) -> Sequence[EngineHealth]:
         """Return the health of every engine; all are asked at once."""
@@ -142,18 +123,19 @@ class Services:
             engines.stores.platform.health(),
             engines.limiter.health(),
             sandbox_health(engines.sandbox),
-            scanner_health(engines.scanner, self.contexts),
+            scanner_health(engines.scanner, self.services.contexts),
         ]
         return (*await asyncio.gather(*asked), *await engines.verifiers.health())
 
 
 @asynccontextmanager
-async def assembled(settings: Settings, launched: EarlyZygote | None = None) -> AsyncIterator[Services]:
+async def assembled(settings: Settings, launched: EarlyZygote | None = None) -> AsyncIterator[Assembled]:
     """Assemble the whole service and close it at the end. Raise `StartRefused` if a required engine is unavailable."""
     _arm_failpoint(settings)
     async with AsyncExitStack() as stack:
         engines = await _start_engines(settings, launched, stack)
-        yield _make_services(settings, engines)
+        sealer = keyring(settings)
+        yield Assembled(engines, _make_services(settings, engines, sealer), sealer)
 
 
 @asynccontextmanager
@@ -300,7 +282,7 @@ async def _start_engines(settings: Settings, launched: EarlyZygote | None, stack
     return Engines(database, stores, limiter, sandbox, scanner, verifiers, sign_in)
 
 
-def _make_services(settings: Settings, engines: Engines) -> Services:
+def _make_services(settings: Settings, engines: Engines, sealer: Sealer) -> Services:
     make_folder(settings.resolved_spool_dir)
     # A separate host keeps files of strangers out of the origin of the API; the same host would give no protection.
     download_host = None if settings.download_url is None else settings.download_url.host
@@ -312,7 +294,6 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
     contexts = make_contexts(database, engines.scanner)
     buckets = make_buckets(settings, database, stores)
     uploads = _make_uploads(settings, engines)
-    sealer = keyring(settings)
     signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
     files = Files(
         database,
@@ -325,7 +306,6 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
     jobs = Jobs(database, files, signer, stores.platform)
     receipts = Receipts(database, ReceiptKeys(receipt_keys_path(settings)), settings.resolved_public_url)
     return Services(
-        engines=engines,
         tenants=Tenants(database),
         contexts=contexts,
         buckets=buckets,
@@ -357,7 +337,9 @@ def _make_services(settings: Settings, engines: Engines) -> Services:
         ),
         receipts=receipts,
         erasures=Erasures(database, jobs, receipts),
-        keyring=sealer,
+        sign_in=engines.sign_in,
+        public_url=settings.resolved_public_url,
+        ietf_uploads=settings.ietf_uploads,
     )
 
 

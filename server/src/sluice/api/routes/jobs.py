@@ -10,7 +10,6 @@ from sluice.api.parameters import DIGITS, REFUSES_UNKNOWN, ByCaller, Caller, Pag
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.jobs import ChosenFiles, ExportDownload, ExportRequest, JobCancelled, JobOut
-from sluice.api.services import ApiServices
 from sluice.api_keys.limits import require_context
 from sluice.audit import AuditAction
 from sluice.files import FileFilter
@@ -37,7 +36,7 @@ async def bulk_restore_files(body: ChosenFiles, by: ByCaller, services: Services
     return await _change_many(body, by, services, "bulk_restore")
 
 
-async def _change_many(body: ChosenFiles, by: AuditAction, services: ApiServices, kind: BulkKind) -> Envelope[JobOut]:
+async def _change_many(body: ChosenFiles, by: AuditAction, services: Services, kind: BulkKind) -> Envelope[JobOut]:
     require_context(by.principal, None if body.filter is None else body.filter.context)
     if body.file_ids is not None:
         job = await services.jobs.change_ids(by, kind, body.file_ids)

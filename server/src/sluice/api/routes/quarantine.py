@@ -13,7 +13,6 @@ from sluice.api.parameters import DIGITS, ByCaller, Caller, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.routes.downloads import begun
 from sluice.api.schemas.envelope import NOT_BLANK, PLAIN_LINES, Envelope, RequestBody, ResponseBody
-from sluice.api.services import ApiServices
 from sluice.api_keys.limits import require_context
 from sluice.audit import AuditAction
 from sluice.files import Quarantined
@@ -156,7 +155,7 @@ async def download_quarantined_file(file_id: str, by: ByCaller, services: Servic
     return await protected_archive(by, file_id, services)
 
 
-async def protected_archive(by: AuditAction, file_id: str, services: ApiServices) -> StreamingResponse:
+async def protected_archive(by: AuditAction, file_id: str, services: Services) -> StreamingResponse:
     """Return a file in quarantine as an archive with a password; raise `NotFound`, `Invalid`, `ServiceUnavailable`."""
     file, store = await services.files.open_quarantined(by, file_id)
     try:

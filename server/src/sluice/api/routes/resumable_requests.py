@@ -22,10 +22,10 @@ from sluice.api.route import authorize, require_uncompressed
 from sluice.api.routes.upload import counted, stored_response
 from sluice.api.schemas.envelope import Envelope
 from sluice.api.schemas.resumable import ResumableUploadOut
-from sluice.api.services import ApiServices
 from sluice.errors import BodyTooLarge, ChecksumMismatch, Invalid, Malformed, UnsupportedBody, UploadTakenOver
 from sluice.kit.read_through_cache import Cached
 from sluice.resumable.resumable_upload import NewUpload, ResumableUpload
+from sluice.services import Services
 from sluice.uploads.upload import LARGEST_FILE_BYTES, Purpose, Upload
 from sluice.uploads.values import Attempt, Stored
 
@@ -48,9 +48,9 @@ class Checksum:
             raise ChecksumMismatch
 
 
-def services_of(request: Request) -> ApiServices:
+def services_of(request: Request) -> Services:
     """Return the services."""
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     return services
 
 

@@ -28,12 +28,12 @@ from sluice.api.route import authorize, read_body, require_uncompressed
 from sluice.api.schemas.envelope import Envelope, ErrorEnvelope, Problem
 from sluice.api.schemas.files import UPLOAD_BODY, UploadedByToken, UploadOut
 from sluice.api.schemas.reports import FullReport, SenderReport, Validated, report_body
-from sluice.api.services import ApiServices
 from sluice.db.database import DatabaseUnavailable
 from sluice.errors import BodyTooLarge, Invalid, Malformed, SluiceError, UnsupportedBody
 from sluice.kit.read_through_cache import Cached
 from sluice.observe.metrics import UPLOADS_UNDER_WAY, count_upload
 from sluice.observe.stages import staged
+from sluice.services import Services
 from sluice.uploads.form import METADATA_BYTES
 from sluice.uploads.rate_limit import take_validation
 from sluice.uploads.report import VerdictReport
@@ -77,7 +77,7 @@ async def upload_file(request: Request) -> Response:
     It is checked against the context's rules before it is stored; the first rule it breaks is named. With
     `?report=full` the checks after it are made too, and the report has all of them.
     """
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     caller, upload = await _begin(request, ROUTE, stores=True)
     work = partial(_receive_and_finish, request, upload, services.uploads.slots, upload.finish)
     return stored_response(await counted(upload, "store", work), caller, HTTPStatus.CREATED)
@@ -124,7 +124,7 @@ async def validate_file(request: Request) -> Response:
 
 async def validate_for(request: Request, caller: Cached[Principal], read_caller: ReadPrincipal) -> VerdictReport:
     """Return the report of the file in a form, for a caller who is authorized already."""
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     declared = request.headers.get("content-length")
     purpose = Purpose(stores=False, all_checks=True, declared_bytes=None if declared is None else int(declared))
     upload = services.uploads.begin(caller, read_caller, began=time.monotonic(), purpose=purpose)
@@ -132,7 +132,7 @@ async def validate_for(request: Request, caller: Cached[Principal], read_caller:
 
 
 async def _validated(request: Request, caller: Principal, upload: Upload) -> VerdictReport:
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     await take_validation(services.uploads.limiter, caller.tenant_id, services.uploads.limits.validations_per_minute)
     try:
         work = partial(_receive_and_finish, request, upload, services.uploads.slots, upload.validate)
@@ -146,7 +146,7 @@ async def _validated(request: Request, caller: Principal, upload: Upload) -> Ver
 async def _begin(request: Request, route: Route, *, stores: bool) -> tuple[Principal, Upload]:
     """Authorize the caller, before a byte of the body is read; return them and their upload."""
     request.scope["route"] = route  # under whose path the request is counted
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     began = time.monotonic()
 
     takes_tokens: Final = "form" if stores else None

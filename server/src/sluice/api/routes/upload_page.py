@@ -22,7 +22,6 @@ from sluice.api.parameters import Services
 from sluice.api.route import GuardedRoute, keep_place, read_body, require_uncompressed
 from sluice.api.routes.upload import FORM_OVERHEAD_BYTES, counted
 from sluice.api.schemas.reports import report_body
-from sluice.api.services import ApiServices
 from sluice.db.database import DatabaseUnavailable
 from sluice.errors import (
     BodyTooLarge,
@@ -119,7 +118,7 @@ async def _find(request: Request, text: str) -> UploadToken:
     return token
 
 
-async def _offer(services: ApiServices, token: UploadToken) -> Offer | None:
+async def _offer(services: Services, token: UploadToken) -> Offer | None:
     """Return what can still be sent with the token, None if it is over; raise `ContextInactive`."""
     now = services.upload_tokens.now()
     if token.status_at(now) != "active":
@@ -213,7 +212,7 @@ async def _content(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
 
 async def _upload_one(request: Request, text: str, filename: str, content: AsyncIterator[bytes]) -> FileResult:
     """Upload one file; return what became of it. Raise only what ends the form."""
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     began = time.monotonic()
 
     async def read_caller(_since: float) -> Cached[Principal]:
@@ -236,7 +235,7 @@ async def _upload_one(request: Request, text: str, filename: str, content: Async
     return FileResult(filename, sentence, stored.file_id, stored.report_id, None, HTTPStatus.OK)
 
 
-async def _send_file(services: ApiServices, upload: Upload, filename: str, content: AsyncIterator[bytes]) -> Stored:
+async def _send_file(services: Services, upload: Upload, filename: str, content: AsyncIterator[bytes]) -> Stored:
     caller, slots = upload.snapshot.principal, services.uploads.slots
     try:
         async with slots.hold(caller.tenant_id, token_id=caller.actor_id if caller.permit else None):

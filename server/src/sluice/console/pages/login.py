@@ -7,12 +7,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from sluice.api.authenticate import Authenticator
-from sluice.api.services import ApiServices
 from sluice.console.templating import Templates
 from sluice.console.visit import HEADERS, Visit, cookie_name, delete_cookie, redirect, set_cookie
 from sluice.errors import NotFound, ServiceUnavailable, Unauthenticated
 from sluice.identity import InvalidToken, IssuerUnavailable, SignInAttempt
 from sluice.observe.log import log
+from sluice.services import Services
 from sluice.sessions import Session
 from sluice.sessions.service import LINK_LIFE, SESSION_LIFE, IssuedSession
 from sluice.sessions.session import new_secret
@@ -31,7 +31,7 @@ async def open_link(request: Request, templates: Templates) -> Response:
 
     A GET request never signs in: programs that scan the links in messages send it too.
     """
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     link = request.path_params["link"]
     if request.method == "HEAD":
         return _login(request, templates)
@@ -47,7 +47,7 @@ async def open_link(request: Request, templates: Templates) -> Response:
 
 async def sign_in(request: Request, templates: Templates) -> Response:
     """Use the link up and begin a new session; one that this browser had before ends."""
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     try:
         issued = await services.sessions.sign_in(
             request.path_params["link"], request.cookies.get(cookie_name(services, "login"), "")
@@ -61,7 +61,7 @@ async def sign_in(request: Request, templates: Templates) -> Response:
 
 async def _signed_in(request: Request, issued: IssuedSession) -> Response:
     """Return the way into the console, with the cookie of a new session; the earlier one of this browser ends."""
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     earlier = request.cookies.get(cookie_name(services, "session"))
     if earlier is not None and (session := await services.sessions.find(earlier)) is not None:
         await services.sessions.end(session)
@@ -72,7 +72,7 @@ async def _signed_in(request: Request, issued: IssuedSession) -> Response:
 
 async def begin_oidc(request: Request, _templates: Templates) -> Response:
     """Send the browser to the issuer, with what binds its response to this browser in a cookie."""
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     if services.sign_in is None:
         raise NotFound
     attempt = SignInAttempt(new_secret(), new_secret(), new_secret())
@@ -89,7 +89,7 @@ async def begin_oidc(request: Request, _templates: Templates) -> Response:
 
 async def finish_oidc(request: Request, templates: Templates) -> Response:
     """Begin the session of who comes back from the issuer; any response that is not to this browser is refused."""
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     if services.sign_in is None:
         raise NotFound
     kept = _ATTEMPT.fullmatch(request.cookies.get(cookie_name(services, "oidc"), ""))
@@ -115,7 +115,7 @@ async def finish_oidc(request: Request, templates: Templates) -> Response:
     return response
 
 
-def _redirect_uri(services: ApiServices) -> str:
+def _redirect_uri(services: Services) -> str:
     return f"{services.public_url}/console/oidc/callback"
 
 
@@ -130,7 +130,7 @@ async def logout(visit: Visit) -> Response:
 
 
 def _login(request: Request, templates: Templates, *, refused: str = "") -> Response:
-    services: ApiServices = request.app.state.services
+    services: Services = request.app.state.services
     has_issuer = services.sign_in is not None
     return _page(templates, "login.html", status=403 if refused else 200, refused=refused, has_issuer=has_issuer)
 

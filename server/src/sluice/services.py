@@ -1,8 +1,6 @@
-"""The services as the endpoints see them: one frozen value in the state of the application."""
+"""The services of a server as one frozen value: wiring makes it, endpoints and the console call it."""
 
 from dataclasses import dataclass
-
-from fastapi import Request
 
 from sluice.api_keys.service import ApiKeys
 from sluice.audit.service import AuditLog
@@ -27,7 +25,7 @@ from sluice.webhooks.service import Webhooks
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServices:
+class Services:
     """What endpoints call. `public_url` is where clients reach the service.
 
     `ietf_uploads`: resumable uploads are spoken as the IETF's draft has them, too.
@@ -56,9 +54,3 @@ class ApiServices:
     sign_in: SignInFlow | None
     public_url: str
     ietf_uploads: bool
-
-
-async def services(request: Request) -> ApiServices:
-    """Return the services, as a dependency of the endpoints."""
-    found: ApiServices = request.app.state.services
-    return found
