@@ -317,6 +317,8 @@ async def restore_all(
 
     Return how many, and why each of the others was not restored. In a context without room for all, the first ones by
     their ids for which there is room are restored.
+
+    Raise `NoRoomToRestore` if a context's quota was used up meanwhile: the caller's transaction must not commit.
     """
     sources = TRANSITIONS[Change.RESTORE].sources
     rows = await repository.lock_states(connection, by.tenant_id, file_ids)

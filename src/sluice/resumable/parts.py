@@ -299,7 +299,11 @@ async def fill_spool(store: KeepsFiles, parts: Sequence[UploadPart], digest: Sha
 
 
 async def read_parts(store: ObjectStore, parts: Sequence[UploadPart]) -> AsyncIterator[bytes]:
-    """Yield the bytes of all parts; raise `PartLost` or `ServiceUnavailable`."""
+    """Yield the bytes of all parts in their order.
+
+    Raise `PartLost` if an object is missing, `ServiceUnavailable` if the store is, and `RuntimeError` if a part has
+    another size than its row.
+    """
     for part in parts:
         size = 0
         try:

@@ -267,8 +267,9 @@ class ResumableUploads:
 
         An attempt is begun by `begin` and made within `run`, which counts it.
 
-        Raise what `Upload.finish` raises, also when the verdict was taken earlier, and `Unauthenticated` if the token
-        with which the upload was begun is good for no further verdict.
+        Raise what `Upload.finish` raises, also when the verdict was taken earlier; `Unauthenticated` if the token with
+        which the upload was begun is good for no further verdict; `NotFound` if the upload was cancelled;
+        `ServiceUnavailable` if another request is still taking the verdict after a while.
         """
         deadline = time.monotonic() + _JOIN_SECONDS
         while True:

@@ -80,7 +80,7 @@ class UploadSnapshot:
 
     @property
     def named(self) -> ContextSnapshot:
-        """The context, of an upload whose context has been named."""
+        """The context of an upload that has named it. Raise `RuntimeError` before that."""
         if self.context is None:
             raise RuntimeError("the context has not been named")
         return self.context

@@ -35,7 +35,7 @@ class UsageReader:
         return total, groups
 
     async def plan(self, tenant_id: str) -> PlanUse:
-        """Return the tenant's plan, and what is used of its limits."""
+        """Return the tenant's plan, and what is used of its limits. Raise `NotFound` if there is no such tenant."""
         async with self._database.reading(tenant_id) as connection:
             row = await repository.load_plan(connection, tenant_id)
         if row is None:

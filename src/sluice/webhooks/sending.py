@@ -104,7 +104,10 @@ def require_usable(url: str, allowed: Collection[str]) -> None:
 
 
 async def judged_addresses(url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> Sequence[str]:
-    """Return the addresses that the host of `url` has now, all of which may be dialled; raise `EndpointRefused`."""
+    """Return the addresses that the host of `url` has now, all of which may be dialled.
+
+    Raise `EndpointRefused` if one of them may not, and `NoAddress` if the host has none.
+    """
     require_usable(url, allowed)
     host = urlsplit(url).hostname or ""
     is_address = _is_address(host)

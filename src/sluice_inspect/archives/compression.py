@@ -146,7 +146,10 @@ class ZstdFrame:
         return self._inner.unused_data + self._packed
 
     def decompress(self, data: bytes, _max_length: int = -1) -> bytes:
-        """Return what the next KiB of input unpacks to."""
+        """Return what the next KiB of input unpacks to.
+
+        Raise `Unsupported` if the frame needs a dictionary, and `DecompressionError` if it is damaged.
+        """
         if data:
             self._packed = memoryview(data)
         piece, self._packed = self._packed[: self._INPUT_BYTES], self._packed[self._INPUT_BYTES :]
@@ -185,7 +188,10 @@ class _Lz4Frame:
 
 
 def unpack_stream(decompressor: Decompressor, feed: Feed, subject: str) -> Iterator[bytes]:
-    """Yield what one stream unpacks to, in bounded pieces; leave the feed behind it. `subject` begins the details."""
+    """Yield what one stream unpacks to, in bounded pieces; leave the feed behind it. `subject` begins the details.
+
+    Raise `Corrupt` if the stream is cut or damaged, and `Unsupported` as the decompressor does.
+    """
     while not decompressor.eof:
         data = feed.piece() if decompressor.needs_input else b""
         if not data and decompressor.needs_input:

@@ -86,8 +86,11 @@ def parse(raw: bytes) -> dict[str, object]:
 
 
 def receive(sock: socket.socket) -> list[tuple[JobRequest, list[int]]] | None:
-    """Wait for the next frame and return each request with its descriptors, or None when the server is gone."""
-    # The first descriptor is the file; a request alone in its frame may bring a shared buffer. The caller closes them.
+    """Wait for the next frame and return each request with its descriptors, or None when the server is gone.
+
+    The first descriptor is the file; a request alone in its frame may bring a shared buffer. The caller closes them.
+    Raise `FrameError` if the frame is malformed.
+    """
     space = socket.CMSG_SPACE(_DESCRIPTORS_MAX * array.array("i").itemsize)
     head, ancillary, _flags, _address = sock.recvmsg(HEADER.size, space)
     if not head:

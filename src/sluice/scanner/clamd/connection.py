@@ -117,7 +117,7 @@ class ClamdClient:
     timeouts: ClamdTimeouts
 
     async def query(self, command: bytes) -> bytes:
-        """Return the reply to a short command such as `PING`."""
+        """Return the reply to a short command such as `PING`. Raise `ClamdUnavailable` if none comes in time."""
         try:
             async with self._connected() as connection, asyncio.timeout(self.timeouts.connect):
                 await asyncio.get_running_loop().sock_sendall(connection, b"z%s\0" % command)

@@ -35,7 +35,10 @@ WriteError = OSError | StoreError
 
 @contextmanager
 def as_store_error(doing: str) -> Iterator[None]:
-    """Turn errors of the operating system into `StoreError`; `doing` completes “The object store cannot …”."""
+    """Turn errors of the operating system into `StoreError`, a full disk into `StoreFull`.
+
+    `doing` completes “The object store cannot …”.
+    """
     try:
         yield
     except OSError as error:
@@ -122,7 +125,10 @@ class DraftFolder:
         return cls(folder, folder.stat().st_dev, has_tmpfile=True)
 
     def can_link(self, file: NewFile) -> bool:
-        """Return whether the source is a file of this file system already, nameless or shared: it only needs a name."""
+        """Return whether the source is a file of this file system already, nameless or shared: it only needs a name.
+
+        Raise `StoreError` if its descriptor was closed.
+        """
         if not self.has_tmpfile:
             return False
         try:
