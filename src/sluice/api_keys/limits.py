@@ -1,4 +1,4 @@
-"""What an API key is limited to besides its scopes: contexts, networks, requests per minute, and the keys it makes."""
+"""The limits of an API key beside its scopes: contexts, networks, requests per minute, and the keys it makes."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

@@ -144,7 +144,7 @@ async def sum_failed(
         columns.context_key,
         columns.reason,
         case((has_extension, func.substr(name, func.length(stem) + 1)), else_="").label("extension"),
-        # Each upload token is somebody else: as one group they are more telling than as thousands.
+        # Each upload token is another sender: as one group they are more telling than as thousands.
         case((columns.actor_id.like(r"utk\_%", escape="\\"), LINK_UPLOADERS), else_=columns.actor_id).label("actor"),
         day.label("day"),
         columns.created_at,

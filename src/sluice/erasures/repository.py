@@ -234,7 +234,7 @@ async def add_listed(connection: Connection, tenant_id: str, job_id: str, listed
 async def find_listed(
     connection: Connection, tenant_id: str, job_id: str, file_ids: Collection[str]
 ) -> Mapping[str, str]:
-    """Return what became of those of the files that are on the list of an erasure, by their ids."""
+    """Return the outcomes of those of the files that are on the list of an erasure, by their ids."""
     query = select(erased_files.c.file_id, erased_files.c.outcome).where(
         erased_files.c.tenant_id == tenant_id, erased_files.c.job_id == job_id, erased_files.c.file_id.in_(file_ids)
     )

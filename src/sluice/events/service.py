@@ -1,4 +1,4 @@
-"""What may be done with events: number those that were committed, and read them in order.
+"""Operations on events: number those that were committed, and read them in order.
 
 Writing one is in `outbox`.
 """

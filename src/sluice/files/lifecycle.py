@@ -61,7 +61,7 @@ class FileState(StrEnum):
 
 
 class Change(StrEnum):
-    """What can happen to a file's row once it exists."""
+    """A change of a file's row."""
 
     RECORD = "record"
     RELEASE = "release"
@@ -112,7 +112,7 @@ _FIRST: Final[Mapping[ReviewDecision, str]] = {"release": "file.release_asked", 
 ScanOutcome = Literal["kept", "quarantined", "released"]
 # Why a job left a file as it was: unknown or gone, not deleted, no room for it, or under a legal hold.
 Refusal = Literal["not_found", "not_deleted", "storage_quota_exceeded", "held", "second_reviewer_needed"]
-# What became of a file that a reviewer decided on. `awaits_second`: another person has to decide the same.
+# The state of a file after the decision of a reviewer. `awaits_second`: another person has to decide the same.
 ReviewOutcome = Literal["released", "refused", "awaits_second"]
 
 

@@ -28,7 +28,7 @@ def is_attempt(job: Job) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """What one job may use.
+    """The resources that one job may use.
 
     Seconds grow with the file's size; memory is address space beyond what a worker has when it starts.
     """

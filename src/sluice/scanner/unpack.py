@@ -54,7 +54,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class UnpackReport:
-    """What Sluice's own rules and unpackers found in a file.
+    """The findings of Sluice's own rules and unpackers in a file.
 
     See `sluice_inspect.threats.scan.scan_source` for the fields; sizes are in bytes.
 

@@ -1,4 +1,4 @@
-"""What may be asked of usage: the sums of a period, and what is used of the tenant's limits."""
+"""Usage: the sums of a period, and how much of a tenant's limits is used."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Final

@@ -49,7 +49,7 @@ _FAULTS: Final[Mapping[type[Exception], str]] = MappingProxyType(
         UnicodeError: "the URL is not valid",
     }
 )
-"""What is said of an attempt that failed, without what a library or the receiver says."""
+"""The descriptions of failed attempts, without texts of a library or the receiver."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -59,7 +59,7 @@ class NoAddress(EndpointRefused):
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What became of one attempt. `status` None: there was no response, and `error` says why."""
+    """The result of one attempt. `status` None: there was no response, and `error` says why."""
 
     status: int | None
     headers: tuple[str, ...]
@@ -147,7 +147,7 @@ class WebhookSender:
         await self._connections.aclose()
 
     async def send(self, event: dict[str, Any]) -> SendResult:
-        """Send one event and return what became of it. Never raise for what the receiver does."""
+        """Send one event and return the result. Never raise for a fault of the receiver."""
         body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
         began = time.monotonic()
         try:

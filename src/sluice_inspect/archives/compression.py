@@ -24,7 +24,7 @@ from sluice_inspect.report import Corrupt, InspectionError, Measure, Unsupported
 MAX_DECOMPRESSOR_BYTES: Final = 256 * 1024**2
 GZIP_WBITS: Final = zlib.MAX_WBITS + 16
 RAW_WBITS: Final = -zlib.MAX_WBITS
-HEAD_BYTES: Final = 512  # so much of a stream is read to recognise it: `Matches` is called with it
+HEAD_BYTES: Final = 512  # bytes of a stream that are read to recognise it: `Matches` is called with it
 
 _XZ_ALIGNMENT: Final = 4
 _XZ_MAGIC: Final = re.compile(rb"\xfd7zXZ\x00")

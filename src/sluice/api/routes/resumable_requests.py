@@ -1,7 +1,7 @@
 """What the endpoints of resumable uploads share, whichever protocol a request speaks: who asks, what is announced, the
 body, the verdict.
 
-What becomes of an upload is in `resumable.service`.
+The life of an upload is in `resumable.service`.
 """
 
 import base64
@@ -55,7 +55,7 @@ def services_of(request: Request) -> ApiServices:
 
 
 async def find_upload(request: Request) -> tuple[Cached[Principal], ResumableUpload]:
-    """Return the caller, and the upload that the path names; raise `NotFound` for one of somebody else."""
+    """Return the caller, and the upload that the path names; raise `NotFound` for one of another tenant."""
     caller = await authorize(request, _SCOPE, takes_tokens="tus", continues=True)
     return caller, await services_of(request).resumable.get(caller.value, request.path_params["upload_id"])
 

@@ -96,7 +96,7 @@ class UpdateKey(UpdateBody):
 
 
 class RotateKey(RequestBody):
-    """How a key gets a new text."""
+    """The rotation of a key."""
 
     overlap_seconds: Annotated[
         int, Field(ge=0, le=_OVERLAP_SECONDS, description="How long the present text remains valid, at most 7 days.")

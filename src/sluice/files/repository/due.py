@@ -1,4 +1,4 @@
-"""What is due for the worker: leases that are over, files of test keys, purges, retention."""
+"""Queries for the worker: leases that are over, files of test keys, purges, retention."""
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta

@@ -68,7 +68,7 @@ class DurableFolders:
         self._durable.add(folder)
 
     def forget(self) -> None:
-        """Forget all folders but the root: somebody removed one by hand."""
+        """Forget all folders but the root, because one was removed by hand."""
         self._durable = {self._root}
 
 

@@ -204,7 +204,7 @@ class LocalStore:
         self._folders.ensure(path.parent)
         try:
             return os.open(path, flags, 0o600)
-        except FileNotFoundError:  # somebody removed the folder by hand
+        except FileNotFoundError:  # the folder was removed by hand
             self._folders.forget()
             self._folders.ensure(path.parent)
             return os.open(path, flags, 0o600)

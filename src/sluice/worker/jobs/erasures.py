@@ -166,7 +166,7 @@ class _Erasure:
 
     @property
     def params(self) -> dict[str, Any]:
-        """What the job keeps for its next step."""
+        """The state of the job for its next step."""
         return {**self.subject.to_json(), "names": self._names, "blanked": dict(self._blanked)}
 
     @property
