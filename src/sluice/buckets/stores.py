@@ -29,7 +29,7 @@ class Stores:
     def __init__(
         self, platform: ObjectStore, connect: Connect, *, most: int = 1000, relay: Closable | None = None
     ) -> None:
-        """`relay` is what clients go through, closed behind the last of them."""
+        """`relay` is the proxy of the clients, closed after the last of them."""
         self.platform = platform
         self._connect = connect
         self._most = most

@@ -155,7 +155,7 @@ def list_files(
 @group.command()
 @on_service
 def show(file: File, *, service: Service, json: Json = False) -> None:
-    """Show what is known of a stored file. The API key needs the scope `metadata`."""
+    """Show the metadata of a stored file. The API key needs the scope `metadata`."""
     output.fields(service.data("GET", f"{_PATH}/{segment(file)}/metadata"), json=json)
 
 

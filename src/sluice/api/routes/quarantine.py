@@ -126,7 +126,7 @@ async def list_quarantined_files(
     principal: Caller,
     services: Services,
     *,
-    after: Annotated[str | None, Query(description="Only files behind this file_id.")] = None,
+    after: Annotated[str | None, Query(description="Only files after this file_id.")] = None,
     context: Annotated[str | None, Query(description="Only files of this context_key.")] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="Maximum number of files."), DIGITS] = 100,
 ) -> Envelope[list[QuarantinedFile]]:

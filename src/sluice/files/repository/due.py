@@ -138,7 +138,7 @@ def is_over(rule: RetentionRule) -> Sequence[ColumnElement[bool]]:
 
 
 async def find_due_files(connection: AsyncConnection, rule: RetentionRule, after: str, limit: int) -> DueFiles:
-    """Look through the next files of a context behind the id `after` that are old enough, at most `limit`.
+    """Examine the next files of a context after the id `after` that are old enough, at most `limit`.
 
     Return those whose time is over and that have no hold of their own.
     """

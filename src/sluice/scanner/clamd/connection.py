@@ -278,7 +278,7 @@ def _append(reply: bytes, part: bytes) -> bytes:
 def _one_reply(raw: bytes) -> bytes:
     text, _, rest = raw.partition(b"\0")
     if rest:
-        raise ClamdUnavailable("a reply with more behind it")
+        raise ClamdUnavailable("a reply with more data after it")
     return text
 
 

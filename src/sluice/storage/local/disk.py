@@ -287,7 +287,7 @@ class BatchWriter:
         self._write_all = write_all
         self._threads = [Thread(target=self._work, name="local-store-batches", daemon=True) for _ in range(threads)]
         self._batches: SimpleQueue[_Batch | None] = SimpleQueue()
-        self._lock = Lock()  # nothing is queued behind the end
+        self._lock = Lock()  # nothing is queued after the end
         self._is_started = self._is_closed = False
         self._free = threads
         self._waiting: list[tuple[NewFile, asyncio.Future[None]]] = []
