@@ -36,7 +36,7 @@ INVALID_RESPONSES = {
     "long number": "not JSON",
     "unknown fields": "no known form",
     "payload not an object": "no known form",
-    "two frames": "more than it was asked",
+    "two frames": "more than was requested",
     "value that is not JSON": "JSON cannot say",
     "NaN": "JSON cannot say",
 }
