@@ -37,8 +37,8 @@ INVALID_RESPONSES = {
     "unknown fields": "no known form",
     "payload not an object": "no known form",
     "two frames": "more than was requested",
-    "value that is not JSON": "JSON cannot say",
-    "NaN": "JSON cannot say",
+    "value that is not JSON": "JSON cannot represent",
+    "NaN": "JSON cannot represent",
 }
 
 
