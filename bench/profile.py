@@ -19,15 +19,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.servers.clamd import Clamd
-from tests.servers.postgres import running_postgres
-
 from bench import payloads
 from bench.cpu import cpu_seconds
 from bench.load import Target, load
 from bench.servers import postmaster, running_scanner
 from bench.sluice import running_sluice
 from bench.stores import running_store
+from tests.servers.clamd import Clamd
+from tests.servers.postgres import running_postgres
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _WRITE_SECONDS = 10.0

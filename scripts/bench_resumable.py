@@ -1,6 +1,6 @@
 """Compare an upload by tus in chunks of 8 MiB with the same upload by form, on SQLite and the local store.
 
-PYTHONPATH=. python scripts/bench_resumable.py [MEGABYTES] [ROUNDS]
+PYTHONPATH=inspect:server python scripts/bench_resumable.py [MEGABYTES] [ROUNDS]
 
 Prints the median seconds of both, their ratio, and by how much the server's memory grew at most.
 """
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+
 from tests.api import forms, tus
 from tests.service import ApiClient, Deployment, Service, running_service
 

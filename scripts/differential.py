@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the tests' generators
+sys.path.insert(0, str(Path(__file__).parents[1] / "inspect"))  # for the tests\' generators
 
 from tests.inspection.differential.comparing import PAIRS, Counts, compare
 from tests.inspection.differential.readers import installed

@@ -68,9 +68,9 @@ def main() -> int:
 def _show_first_minutes(wheel: Path, base: str, environment: Mapping[str, str]) -> int:
     """Time both ways from nothing to a first upload."""
     ways = {
-        "pip": f"python3 -m venv /e && /e/bin/pip install -q '/dist/{wheel.name}[media,heif,redis]' && cp /e/bin/sluice /s",
+        "pip": f"python3 -m venv /e && /e/bin/pip install -q --find-links /dist '/dist/{wheel.name}[media,heif,redis]' && cp /e/bin/sluice /s",
         "uvx": "python3 -m venv /u && /u/bin/pip install -q uv && printf '#!/bin/sh\\nexport HOME=/root "
-        f'SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt\\nexec /u/bin/uvx --from /dist/{wheel.name} sluice "$@"\\n\' '
+        f'SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt\\nexec /u/bin/uvx --find-links /dist --from /dist/{wheel.name} sluice "$@"\\n\' '
         ">/s && chmod 755 /s",
     }
     for name, way in ways.items():

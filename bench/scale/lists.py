@@ -15,8 +15,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-from tests.servers.postgres import Postgres, running_postgres
-
 from bench.cpu import cpu_seconds
 from bench.servers import postmaster
 from bench.sluice import Sluice, running_sluice
@@ -26,6 +24,7 @@ from sluice.db.postgres import PostgresOptions
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import decisions
 from sluice.kit.ids import first_id
+from tests.servers.postgres import Postgres, running_postgres
 
 _SMALL = 10_000
 _ROUNDS, _EACH = 6, 8

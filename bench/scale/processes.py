@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.observe.metrics_page import read_metrics
-from tests.servers.postgres import running_postgres
 
 from bench import payloads
 from bench.cpu import cpu_seconds, servers
 from bench.load import load
 from bench.sluice import Sluice, running_sluice
+from tests.observe.metrics_page import read_metrics
+from tests.servers.postgres import running_postgres
 
 _UPLOADS, _CONNECTIONS, _ROUNDS = 400, 16, 3
 _KILLS, _BACK_SECONDS, _LONGEST = 3, 2.0, 60.0

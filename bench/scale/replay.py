@@ -12,8 +12,6 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from sqlalchemy import insert
-from tests.api import samples
-from tests.servers.postgres import running_postgres
 
 from sluice.contexts.policies import ActiveContent, ContentTypes, Document, EncryptedContent, Image, Policies
 from sluice.db.database import Database
@@ -26,6 +24,8 @@ from sluice.uploads.reports import Reports
 from sluice.uploads.rules import decide
 from sluice.uploads.values import ExamineFact, Facts, Rules, ScanFact
 from sluice_inspect import inspect_file
+from tests.api import samples
+from tests.servers.postgres import running_postgres
 
 _TENANT, _CONTEXT = "ten_1", "papers"
 _ACCEPTED = Verdict("accepted", None)

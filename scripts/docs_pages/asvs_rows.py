@@ -205,7 +205,7 @@ MORE: Final[Mapping[str, str]] = {
     "13.3.1": "Key files of mode 0600 are created once, never in the database; a production start creates none.",
     "13.3.2": "Key files are 0600 and read by the service's user alone; the child of the sandbox cannot open files.",
     "13.3.4": "`sluice secrets rotate`, without a restart and resumable. The operator decides how often.",
-    "13.4.1": "The package holds `src/sluice` and nothing else.",
+    "13.4.1": "The package holds `server/src/sluice` and nothing else.",
     "13.4.2": "There is no debug mode; failpoints are refused in production.",
     "13.4.3": "No folder is served.",
     "13.4.4": "TRACE is 405.",

@@ -137,7 +137,7 @@ def errors_page() -> str:
     every = every_error()
     rows = [(str(error.status), f"[`{error.code}`](#{error.code})", sample(error).message) for error in every]
     sections = [block for error in every for block in _section(error)]
-    return page(made_from("src/sluice/errors.py"), _INTRO, table(("Status", "Code", "Message"), rows), *sections)
+    return page(made_from("server/src/sluice/errors.py"), _INTRO, table(("Status", "Code", "Message"), rows), *sections)
 
 
 def every_error() -> list[type[SluiceError]]:

@@ -110,7 +110,7 @@ def events_page() -> str:
     rows = [(f"`{name}`", " ".join((event.__doc__ or "").split())) for name, event in TYPES.items()]
     fields = [(f"`{name}`", ", ".join(f"`{field}`" for field in event.model_fields)) for name, event in TYPES.items()]
     return page(
-        made_from("src/sluice/events/catalogue.py"),
+        made_from("server/src/sluice/events/catalogue.py"),
         _INTRO,
         _FEED,
         _HOOKS,

@@ -10,7 +10,7 @@ from sluice.errors import FileRejected, LimitExceeded
 from sluice.messages import DEFAULT_LOCALE, render
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
 
-# Made through the API by tests/api/test_rejections.py, which compares them with what the service returns.
+# Made through the API by server/tests/api/test_rejections.py, which compares them with what the service returns.
 _REJECTIONS: Final[Mapping[str, Any]] = json.loads(
     Path(__file__).with_name("rejections.json").read_text(encoding="utf-8")
 )
@@ -67,7 +67,7 @@ def reasons_page() -> str:
         for reason, words in WORDS.items()
     ]
     sections = [block for reason in WORDS for block in _section(reason)]
-    return page(made_from("src/sluice/uploads/reasons.py"), _INTRO, table(heads, rows), *sections, _NOTES)
+    return page(made_from("server/src/sluice/uploads/reasons.py"), _INTRO, table(heads, rows), *sections, _NOTES)
 
 
 def _section(reason: Reason) -> tuple[str, ...]:

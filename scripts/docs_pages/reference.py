@@ -64,7 +64,7 @@ def api_page() -> str:
     for tag in dict.fromkeys(operation.said["tags"][0] for operation in operations):
         of_tag = [operation for operation in operations if operation.said["tags"][0] == tag]
         blocks += [f"## {tag}", *(block for operation in of_tag for block in _endpoint(operation, schemas))]
-    head = made_from("the OpenAPI document of src/sluice/api")
+    head = made_from("the OpenAPI document of server/src/sluice/api")
     return page(head, _introduction(operations), *blocks, *_shapes(schemas), _ELSEWHERE)
 
 
