@@ -86,7 +86,7 @@ class UploadLimits:
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What an upload is for.
+    """The purpose of an upload.
 
     `stores`: it is stored if it passes; otherwise it is only judged, nothing is charged, and no decision is logged.
     `all_checks`: the checks after the first failure are made too, as far as its bytes are there.
@@ -107,7 +107,7 @@ STORE: Final = Purpose()
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """What uploads work with. `begin` one for each request."""
+    """The services of uploads. `begin` one for each request."""
 
     database: Database
     limiter: Limiter
