@@ -2,20 +2,25 @@
 
 import asyncio
 import contextlib
+import gc
+import sqlite3
 from pathlib import Path
 
 from sqlalchemy import func, select, update
 
 from sluice.db.database import Database
 from sluice.db.schema import tenants
+from sluice.db.sqlite import PooledConnection
 from tests.db.migrated import Migrated
 
 _STEPS = 60
 """Of the event loop, after which the caller is cancelled: some find the transaction at each of its statements."""
 
 
-async def test_cancelled_transaction_leaves_no_lock(migrated: Migrated, tmp_path: Path) -> None:
+async def test_cancelled_transaction_leaves_no_lock_and_no_fault(migrated: Migrated, tmp_path: Path) -> None:
     """SQLite closes a connection whose cursors are still open later, when these are collected."""
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
     url = migrated.sqlite(tmp_path)
     database, other = Database(url), Database(url)
 
@@ -33,3 +38,12 @@ async def test_cancelled_transaction_leaves_no_lock(migrated: Migrated, tmp_path
             await asyncio.gather(task, return_exceptions=True)
             async with asyncio.timeout(3), other.transaction("ten_1"):
                 pass
+            gc.collect()  # a future whose exception was not retrieved reports it when it is collected
+    assert faults == []
+
+
+def test_pooled_connection_may_be_closed_twice(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "a.db", factory=PooledConnection, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.close()
+    connection.close()

@@ -38,7 +38,7 @@ def sqlite_engine(url: URL) -> AsyncEngine:
     """Return SQLAlchemy's pool of connections; none is opened yet."""
     engine = create_async_engine(
         url,
-        connect_args={"isolation_level": None, "timeout": _BUSY_MS / 1000, "factory": _PooledConnection},
+        connect_args={"isolation_level": None, "timeout": _BUSY_MS / 1000, "factory": PooledConnection},
         pool_size=5,
         hide_parameters=True,  # errors are logged, and values hold file names, hashes of keys, sealed secrets
     )
@@ -57,7 +57,7 @@ def sqlite_engine(url: URL) -> AsyncEngine:
     return engine
 
 
-class _PooledConnection(sqlite3.Connection):
+class PooledConnection(sqlite3.Connection):
     """A connection that ends its transaction when it is closed.
 
     SQLite keeps a connection with open cursors until they are collected, and with it the lock of its transaction. The
@@ -65,8 +65,9 @@ class _PooledConnection(sqlite3.Connection):
     """
 
     def close(self) -> None:
-        if self.in_transaction:
-            self.rollback()
+        with suppress(sqlite3.ProgrammingError):  # closed before: the pool may close a connection twice
+            if self.in_transaction:
+                self.rollback()
         super().close()
 
 
