@@ -65,6 +65,7 @@ class PooledConnection(sqlite3.Connection):
     """
 
     def close(self) -> None:
+        """Roll back an open transaction and close. A second call is a no-op."""
         with suppress(sqlite3.ProgrammingError):  # closed before: the pool may close a connection twice
             if self.in_transaction:
                 self.rollback()
