@@ -81,6 +81,11 @@ async def test_only_the_children_of_a_process_that_leaves_are_ended(shared: _Sha
     leaving, staying = (ZygoteSandbox(launched=shared.path) for _ in range(2))
     await staying.start()
     await run(staying, "describe file")
+    # its worker, and the spare that is spawned in the background
+    assert staying._pool is not None
+    pool = staying._pool
+    await wait_until(lambda: len(pool._idle) == 2)
+    await wait_until(lambda: len(children_of(shared.process.pid)) == 2)
     before = set(children_of(shared.process.pid))
     await leaving.start()
     await run(leaving, "describe file")
