@@ -2,15 +2,15 @@
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from sluice_inspect.facts.fields import spells_dde
-from sluice_inspect.facts.subject import Subject
 from sluice_inspect.office.compound import CompoundFile, Entry
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.source import MemoryBacked
+from sluice_inspect.subject import Subject
 
 _MACRO_STORAGES: Final = frozenset({"_vba_project_cur", "macros", "vba", "_vba_project"})
 _EMBEDDED_SHEET: Final = re.compile(r"(?:mbd|lnk)[0-9a-f]{8}")
@@ -51,8 +51,11 @@ _ATTACHED_NAMES_8_BITS: Final = ("__substg1.0_3707001e", "__substg1.0_3704001e")
 _ATTACHED_CONTENT: Final = "__substg1.0_37010102"
 
 
-def measure_ole(subject: Subject, sheet: FactSheet) -> None:
-    """Add pages, sheets or slides, encryption and flags. Raise `InspectionError` if the container cannot be read."""
+def measure_ole(subject: Subject, sheet: FactSheet, *, read: Callable[[CompoundFile, FactSheet], None]) -> None:
+    """Add pages, sheets or slides, encryption and flags. Raise `InspectionError` if the container cannot be read.
+
+    `read` adds what only the format has.
+    """
     if subject.measures:  # the examination read all of it
         sheet.facts["encrypted"] = False
     for name in ("sheets", "slides"):
@@ -60,13 +63,13 @@ def measure_ole(subject: Subject, sheet: FactSheet) -> None:
         if count is not None:
             sheet.facts[name] = count
     container = CompoundFile(subject.source)
-    if subject.format_name == "msg":
-        sheet.facts.pop("encrypted", None)
-        _measure_attachments(container, sheet)
-        return
     _find_in_tree(container, sheet)
-    finder = {"doc": _read_word, "xls": _read_workbook, "ppt": _read_slides}[subject.format_name]
-    finder(container, sheet)
+    read(container, sheet)
+
+
+def measure_item(subject: Subject, sheet: FactSheet) -> None:
+    """Add the attachments of an Outlook item. Raise `InspectionError` if the container cannot be read."""
+    _measure_attachments(CompoundFile(subject.source), sheet)
 
 
 def measure_object(data: bytes, sheet: FactSheet) -> None:
@@ -85,7 +88,8 @@ def _find_in_tree(container: CompoundFile, sheet: FactSheet) -> None:
             sheet.flags.add("object.ole")
 
 
-def _read_word(container: CompoundFile, sheet: FactSheet) -> None:
+def read_word(container: CompoundFile, sheet: FactSheet) -> None:
+    """Add what only a text has: pages, fields."""
     pages = _page_count(container)
     if pages:
         sheet.facts["pages"] = pages
@@ -96,7 +100,8 @@ def _read_word(container: CompoundFile, sheet: FactSheet) -> None:
         sheet.flags.add("link.external")
 
 
-def _read_slides(container: CompoundFile, sheet: FactSheet) -> None:
+def read_slides(container: CompoundFile, sheet: FactSheet) -> None:
+    """Add what only a presentation has."""
     data = _read(container, sheet, "powerpoint document")
     if _HAS_MACROS.search(data):
         sheet.flags.add("macro")
@@ -105,7 +110,8 @@ def _read_slides(container: CompoundFile, sheet: FactSheet) -> None:
             sheet.flags.add(flag)
 
 
-def _read_workbook(container: CompoundFile, sheet: FactSheet) -> None:
+def read_workbook(container: CompoundFile, sheet: FactSheet) -> None:
+    """Add what only a workbook has: sheets, formulas."""
     sheets = 0
     for record_type, body in _records(_read(container, sheet, "workbook", "book")):
         if record_type == _ENCRYPTION:  # what follows is not readable

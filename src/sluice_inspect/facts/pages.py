@@ -8,8 +8,8 @@ from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget, Deadline
-from sluice_inspect.facts.subject import Subject
 from sluice_inspect.report import FactSheet
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.plaintext import read_text
 from sluice_inspect.text.xml_encodings import encodings_of, text_of
 

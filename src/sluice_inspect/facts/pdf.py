@@ -9,12 +9,13 @@ from typing import Final
 import pikepdf
 
 from sluice_inspect.budget import Deadline
+from sluice_inspect.facts.fields import is_remote
 from sluice_inspect.facts.pdf_forms import loads_or_sends
-from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.source import Source
+from sluice_inspect.subject import Subject
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.pdf import stream_content
 from sluice_inspect.threats.pdf_damage import ACTIVE_NAME, read_unlisted, read_written

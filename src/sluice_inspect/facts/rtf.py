@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.fields import starts_dde
-from sluice_inspect.facts.subject import Subject, is_remote
+from sluice_inspect.facts.fields import is_remote, starts_dde
 from sluice_inspect.office.rtf_readings import readings_of
 from sluice_inspect.office.rtf_tokens import Token, TokenType, read_tokens
 from sluice_inspect.report import FactSheet
 from sluice_inspect.source import open_pieces
+from sluice_inspect.subject import Subject
 
 _TELLING: Final = re.compile(
     rb"\\(?:template|fldinst|objdata|objclass|objemb|objocx|objlink|objautlink|objupdate)(?![a-zA-Z])"

@@ -8,7 +8,8 @@ import re
 from email.message import Message
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.texts import measure_mail
+from sluice_inspect.format import Examination, Family, Format, SecondFormats, named
 from sluice_inspect.images.embedded import embedded_is_blank
 from sluice_inspect.report import Corrupt, Limits, Measure
 from sluice_inspect.source import Source
@@ -85,9 +86,13 @@ def _decode(content: bytes, charset: str) -> str:
 
 FORMAT: Final = Format(
     name="eml",
+    family=Family.DOCUMENT,
     content_type="message/rfc822",
     extensions=frozenset({"eml"}),
     examine=_examine,
+    facts=measure_mail,
     sample=lambda: b"From: a@example.com\r\nTo: b@example.com\r\nSubject: Sample\r\n\r\nOne line.\r\n",
     is_text=True,
+    names=named("e-mail", "eml message/rfc822"),
+    second_formats=SecondFormats.NOWHERE,
 )

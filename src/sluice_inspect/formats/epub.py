@@ -10,7 +10,8 @@ from typing import Final
 from urllib.parse import unquote
 
 from sluice_inspect.archives.zip.records import LOCAL
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.pages import measure_book
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.images.embedded import read_capped
 from sluice_inspect.office.zip_documents import ZipDocument, check_parts, make_zip, media_type_of, open_document
 from sluice_inspect.report import Corrupt, Encrypted, InspectionError, Limits, TooComplex
@@ -256,9 +257,14 @@ def _sample() -> bytes:
 
 FORMAT: Final = Format(
     name="epub",
+    family=Family.DOCUMENT,
     content_type=_MEDIA_TYPE,
     extensions=frozenset({"epub"}),
     matches=_matches,
+    match_order=MatchOrder.IN_CONTAINER,
     examine=_examine,
+    facts=measure_book,
     sample=_sample,
+    names=named("document", "application/epub"),
+    second_formats=SecondFormats.AROUND,
 )

@@ -8,12 +8,14 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.ole import measure_item
+from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.office.compound import (
     CompoundFile,
     Entry,
     Tree,
     check_container,
+    content_end,
     is_compound_document,
     make_compound,
 )
@@ -226,9 +228,13 @@ def make_storage(properties: Properties, header: int) -> dict[str, "bytes | Tree
 
 FORMAT: Final = Format(
     name="msg",
+    family=Family.DOCUMENT,
     content_type="application/vnd.ms-outlook",
     extensions=frozenset({"msg", "oft"}),
     matches=lambda source: is_compound_document(source, "msg"),
     examine=_examine,
+    facts=measure_item,
     sample=lambda: make_message({0x0037: "Sluice", 0x1000: "One line."}),
+    names=named("Outlook (MSG)", "msg"),
+    content_end=content_end,
 )

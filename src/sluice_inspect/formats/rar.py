@@ -2,13 +2,17 @@
 
 import struct
 import zlib
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from sluice_inspect.archives.nested import examine_archive
-from sluice_inspect.archives.rar.headers import RAR1_MAGIC, RAR4_MAGIC, RAR5_MAGIC
+from sluice_inspect.archives.rar.headers import RAR1_MAGIC, RAR4_MAGIC, RAR5_MAGIC, read_layout
 from sluice_inspect.archives.rar.walk import RAR
-from sluice_inspect.format import Format
+from sluice_inspect.facts.archives import measure_archive
+from sluice_inspect.format import Family, Format, SecondFormats, named
+from sluice_inspect.report import Encrypted
+from sluice_inspect.subject import Subject
 
 _CONTENT: Final = b"A sluice is a gate.\n"
 
@@ -26,11 +30,23 @@ def _block(fields: bytes) -> bytes:
     return struct.pack("<L", zlib.crc32(header)) + header
 
 
+def _list_members(subject: Subject) -> Iterator[tuple[str, bool]]:
+    layout = read_layout(subject.source, subject.limits)
+    if layout.is_encrypted:
+        raise Encrypted("the names of the members are encrypted")
+    for member in layout.members:
+        yield member.name, member.is_encrypted
+
+
 FORMAT: Final = Format(
     name="rar",
+    family=Family.ARCHIVE,
     content_type="application/vnd.rar",
     extensions=frozenset({"rar"}),
     matches=lambda source: source.head.startswith((RAR1_MAGIC, RAR4_MAGIC, RAR5_MAGIC)),
     examine=partial(examine_archive, RAR),
+    facts=partial(measure_archive, list_members=_list_members),
     sample=sample,
+    names=named("RAR archive", "rar application/vnd.rar application/x-rar"),
+    second_formats=SecondFormats.NOWHERE,
 )

@@ -5,7 +5,8 @@
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.rtf import measure_rtf
+from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.office.rtf_ink import has_rtf_ink
 from sluice_inspect.office.rtf_tokens import Token, TokenType, read_tokens
 from sluice_inspect.report import Corrupt, Limits, TooComplex
@@ -70,10 +71,14 @@ class _TokenCheck:
 
 FORMAT: Final = Format(
     name="rtf",
+    family=Family.TEXT,
     content_type="application/rtf",
     extensions=frozenset({"rtf"}),
     tolerated_extensions=frozenset({"doc", "dot", "xls", "xlt"}),
     matches=lambda source: source.head[:1024].lstrip(_MAY_PRECEDE).startswith(_MAGIC),
     examine=_examine,
+    facts=measure_rtf,
     sample=lambda: rb"{\rtf1\ansi\deff0{\fonttbl{\f0 Times New Roman;}}\f0 One line.\par}",
+    names=named("document", "application/rtf"),
+    disguise="disguised.rtf",
 )

@@ -258,6 +258,11 @@ def _merge_adjacent(offsets: Iterable[int], sector_bytes: int, size: int) -> lis
     return merged
 
 
+def content_end(source: Source, _measures: Mapping[str, Measure]) -> int:
+    """Return where the last sector in use ends. Raise `InspectionError` if the sectors cannot be read."""
+    return CompoundFile(source).used_bytes
+
+
 def is_compound_document(source: Source, family: str) -> bool:
     """Whether the content is a document of this family, or a compound file too damaged to tell."""
     return source.head.startswith(MAGIC) and source.cached(_find_family) in {family, _UNREADABLE}

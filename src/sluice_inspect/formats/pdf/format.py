@@ -13,8 +13,9 @@ import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.pdf import collect
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.pdf import collect, measure_pdf
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
+from sluice_inspect.formats.pdf.attachments import attachment_ranges
 from sluice_inspect.formats.pdf.blank import is_blank
 from sluice_inspect.formats.pdf.damage import (
     count_invalid_words,
@@ -177,9 +178,14 @@ def _sample() -> bytes:
 
 FORMAT: Final = Format(
     name="pdf",
+    family=Family.DOCUMENT,
     content_type="application/pdf",
     extensions=frozenset({"pdf"}),
     matches=lambda source: has_header(source.head),
+    match_order=MatchOrder.HEADER_IN_HEAD,
     examine=_examine,
+    facts=measure_pdf,
     sample=_sample,
+    names=named("PDF", "application/pdf"),
+    attachments=attachment_ranges,
 )

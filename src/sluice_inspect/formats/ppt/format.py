@@ -4,9 +4,11 @@
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.ole import measure_ole, read_slides
+from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.formats.ppt.presentation import (
     NOTES,
     SHAPE,
@@ -16,7 +18,7 @@ from sluice_inspect.formats.ppt.presentation import (
     SLIDES,
     Presentation,
 )
-from sluice_inspect.office.compound import check_container, is_compound_document, make_compound
+from sluice_inspect.office.compound import check_container, content_end, is_compound_document, make_compound
 from sluice_inspect.office.officeart import Record, has_picture_ink, records
 from sluice_inspect.report import Limits
 from sluice_inspect.source import Source
@@ -212,9 +214,14 @@ def _make_store(pictures: Sequence[bytes]) -> bytes:
 
 FORMAT: Final = Format(
     name="ppt",
+    family=Family.DOCUMENT,
     content_type="application/vnd.ms-powerpoint",
     extensions=frozenset({"ppt", "pps", "pot"}),
     matches=lambda source: is_compound_document(source, "ppt"),
     examine=_examine,
+    facts=partial(measure_ole, read=read_slides),
     sample=lambda: make_presentation([make_text_box("Sluice")]),
+    names=named("PowerPoint ({})", "ppt pps pot") | named("presentation", "application/vnd.ms-powerpoint"),
+    content_end=content_end,
+    is_office=True,
 )
