@@ -102,7 +102,8 @@ def _inspect(source: Source, extension: str, limits: Limits) -> Report:
     document = decrypted(source)
     if document is None:
         return _inspect_content(source, extension, limits)
-    report = _inspect_content(MemoryBacked(document), extension, limits)
+    with MemoryBacked(document) as content:
+        report = _inspect_content(content, extension, limits)
     second = second_format(source, format_named(report.format or ""), {})
     if second and report.finding is None:
         report = replace(report, finding=Finding.POLYGLOT, detail=f"the file is also {second}")
@@ -169,16 +170,17 @@ def preload() -> None:
 
 @contextmanager
 def _open_source(file: File) -> Iterator[Source]:
-    if isinstance(file, Source):
+    if isinstance(file, Source):  # whose readings are for others too
         yield file
     elif isinstance(file, int):
-        yield Source(file)
+        with Source(file) as source:
+            yield source
     elif isinstance(file, str | os.PathLike):
-        with Path(file).open("rb") as opened:
-            yield Source(opened.fileno())
+        with Path(file).open("rb") as opened, Source(opened.fileno()) as source:
+            yield source
     else:
-        with _with_descriptor(file) as opened:
-            yield Source(opened.fileno())
+        with _with_descriptor(file) as with_descriptor, Source(with_descriptor.fileno()) as source:
+            yield source
 
 
 @contextmanager

@@ -188,7 +188,7 @@ def _find_page_behind(source: Source, trailing: int) -> str | None:
 def _find_around_zip(source: Source) -> str | None:
     """Return what is in front of the members of a ZIP archive, in its comment or behind it, if a reader opens that."""
     try:
-        end = find_end(source)
+        end = source.cached(find_end)
     except InspectionError:
         return None
     if end is None:

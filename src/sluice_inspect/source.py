@@ -8,29 +8,60 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import BinaryIO, Final, TypeVar, cast
+from typing import BinaryIO, Final, Protocol, Self, TypeVar, TypeVarTuple, cast, runtime_checkable
 
 HEAD_BYTES: Final = 64 * 1024
 
 Piece = bytes | tuple[int, int]  # literal bytes, or offset and length of a range of the source
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A reading that holds what has to be released, such as an open document of a library."""
+
+    def close(self) -> None:
+        """Release it."""
 
 
 class Source:
-    """A file behind a descriptor, which is never closed or moved. Up to 64 KiB are read once and kept in memory."""
+    """A file behind a descriptor, which is never closed or moved. Up to 64 KiB are read once and kept in memory.
+
+    As a context manager it ends with `forget`.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.size: int = os.fstat(fd).st_size
         self._is_small = self.size <= HEAD_BYTES
-        self._cached: dict[Callable[[Source], object], object] = {}
+        self._cached: dict[object, object] = {}
 
-    def cached(self, compute: "Callable[[Source], T]") -> T:
-        """Return `compute(self)`, computed once for this file. `compute` is a function of a module, never a lambda."""
-        if compute not in self._cached:
-            self._cached[compute] = compute(self)
-        return cast("T", self._cached[compute])
+    def cached(self, compute: "Callable[[Source, *Arguments], T]", *arguments: *Arguments) -> T:
+        """Return `compute(self, *arguments)`, computed once for this file until `forget` is called.
+
+        So the check of the format, its facts and the scan share one reading of the file. `compute` is a function or class
+        of a module, never a lambda, and the arguments are hashable. What it raises is not kept.
+        """
+        key = (compute, *arguments) if arguments else compute
+        if key not in self._cached:
+            self._cached[key] = compute(self, *arguments)
+        return cast("T", self._cached[key])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all readings, and close those that have a method `close`."""
+        # A reading holds this source, and what a library of C holds is not found by the garbage collector.
+        readings, self._cached = list(self._cached.values()), {}
+        for each in readings:
+            if isinstance(each, Closable):
+                each.close()
 
     @cached_property
     def head(self) -> bytes:

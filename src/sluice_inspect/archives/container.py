@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self, TypeVar, TypeVarTuple
 
 from sluice_inspect.budget import CHUNK_BYTES, Budget
 from sluice_inspect.report import Measure
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 
 class RandomAccess(Protocol):
@@ -20,6 +23,9 @@ class RandomAccess(Protocol):
 
     def mapped(self) -> memoryview:
         """Return all bytes, for libraries that read memory. Raise `OSError` if there is not enough memory."""
+
+    def cached(self, compute: Callable[[Self, *Arguments], T], *arguments: *Arguments) -> T:
+        """Return `compute(self, *arguments)`, computed once for bytes that are read several times, as a `Source` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,10 @@ class MemorySource:
     def mapped(self) -> memoryview:
         """Return all bytes, without a copy."""
         return memoryview(self.data)
+
+    def cached(self, compute: "Callable[[MemorySource, *Arguments], T]", *arguments: *Arguments) -> T:
+        """Return `compute(self, *arguments)`; nothing is kept, since these bytes are read once."""
+        return compute(self, *arguments)
 
 
 def read_pieces(

@@ -62,14 +62,14 @@ def measure_ole(subject: Subject, sheet: FactSheet, *, read: Callable[[CompoundF
         count = subject.count(name)
         if count is not None:
             sheet.facts[name] = count
-    container = CompoundFile(subject.source)
+    container = subject.source.cached(CompoundFile)
     _find_in_tree(container, sheet)
     read(container, sheet)
 
 
 def measure_item(subject: Subject, sheet: FactSheet) -> None:
     """Add the attachments of an Outlook item. Raise `InspectionError` if the container cannot be read."""
-    _measure_attachments(CompoundFile(subject.source), sheet)
+    _measure_attachments(subject.source.cached(CompoundFile), sheet)
 
 
 def measure_object(data: bytes, sheet: FactSheet) -> None:

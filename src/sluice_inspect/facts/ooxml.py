@@ -68,7 +68,7 @@ def measure_package(subject: Subject, sheet: FactSheet, *, counted: tuple[str, s
         return
     limits = subject.limits
     budget = Budget(limits, packed_bytes=subject.source.size)
-    package = Package(read_archive(subject.source, limits), limits, budget)
+    package = Package(subject.source.cached(read_archive, limits), limits, budget)
     sheet.facts["encrypted"] = False
     for name in package.parts:
         declared = package.declared(name)

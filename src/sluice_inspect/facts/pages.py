@@ -103,7 +103,7 @@ def measure_page(subject: Subject, sheet: FactSheet) -> None:
 
 def measure_book(subject: Subject, sheet: FactSheet) -> None:
     """Add the flags of the pages of an EPUB. Raise `InspectionError` if the package cannot be read."""
-    archive = read_archive(subject.source, subject.limits)
+    archive = subject.source.cached(read_archive, subject.limits)
     budget = Budget(subject.limits, packed_bytes=subject.source.size)
     deadline = Deadline(subject.limits.soft_seconds)
     if subject.measures:  # the examination read all of it

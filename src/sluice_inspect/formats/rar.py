@@ -31,7 +31,7 @@ def _block(fields: bytes) -> bytes:
 
 
 def _list_members(subject: Subject) -> Iterator[tuple[str, bool]]:
-    layout = read_layout(subject.source, subject.limits)
+    layout = subject.source.cached(read_layout, subject.limits)
     if layout.is_encrypted:
         raise Encrypted("the names of the members are encrypted")
     for member in layout.members:

@@ -47,7 +47,7 @@ def matches(source: Source) -> bool:
     if END not in source.tail or head.startswith(EXECUTABLES) or is_web_page(head):
         return False
     try:
-        end = find_end(source)
+        end = source.cached(find_end)
     except InspectionError:
         return False
     if end is None or source.read_at(end.directory, len(CENTRAL)) != CENTRAL:
@@ -56,7 +56,7 @@ def matches(source: Source) -> bool:
 
 
 def _walk(source: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
-    archive = read_archive(source, budget.limits)
+    archive = source.cached(read_archive, budget.limits)
     for start, size in ((0, archive.prefix_bytes), (archive.end.end, archive.suffix_bytes)):
         surroundings = source.read_at(start, min(size, _MAX_SEARCHED_BYTES))
         if is_web_page(surroundings):
@@ -82,8 +82,8 @@ def sample() -> bytes:
 
 
 def _list_members(subject: Subject) -> Iterator[tuple[str, bool]]:
-    end = find_end(subject.source)
-    for member in read_members(subject.source, end, subject.limits) if end else ():
+    end = subject.source.cached(find_end)
+    for member in subject.source.cached(read_members, end, subject.limits) if end else ():
         yield member.shown_name, member.is_encrypted or member.method == _AES
 
 

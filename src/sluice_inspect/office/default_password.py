@@ -54,7 +54,8 @@ def decrypted(source: RandomAccess) -> bytes | None:
         return None
     if isinstance(source, Source):
         return source.cached(_decrypt)
-    return _decrypt(MemoryBacked(source.read_at(0, source.size)))
+    with MemoryBacked(source.read_at(0, source.size)) as copy:
+        return _decrypt(copy)
 
 
 def _decrypt(source: Source) -> bytes | None:
@@ -64,7 +65,7 @@ def _decrypt(source: Source) -> bytes | None:
             return None if encryption is None else _decrypt_workbook(source.read_at(0, source.size), encryption)
         if not is_compound_document(source, ENCRYPTED) and not is_compound_document(source, "xls"):
             return None
-        container = CompoundFile(source)
+        container = source.cached(CompoundFile)
         info, package = container.root.stream("encryptioninfo"), container.root.stream("encryptedpackage")
         workbook = container.root.stream("workbook", "book")
         if info is not None and package is not None:

@@ -1,11 +1,11 @@
 """What openers read and yield: slices and file objects over random-access bytes, and parts packed in a file."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from sluice_inspect.archives.container import RandomAccess, read_pieces
+from sluice_inspect.archives.container import Arguments, RandomAccess, T, read_pieces
 from sluice_inspect.source import RandomAccessReader
 
 
@@ -53,6 +53,10 @@ class ContentRange:
     def mapped(self) -> memoryview:
         """Return a copy of all bytes."""
         return memoryview(bytearray(self.read_at(0, self.size)))
+
+    def cached(self, compute: "Callable[[ContentRange, *Arguments], T]", *arguments: *Arguments) -> T:
+        """Return `compute(self, *arguments)`; nothing is kept, since these bytes are read once."""
+        return compute(self, *arguments)
 
 
 def as_file(source: RandomAccess) -> BinaryIO:

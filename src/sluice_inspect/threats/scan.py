@@ -37,14 +37,16 @@ def scan_source(
     - `unpacked` (bytes of all parts), `members`, `depth`: see `Meter`
     - `laid`, with `writer`: start and length of each written part, and whether it was opened here as well
     """
-    source = file if isinstance(file, Source) else Source(file)
-    meter = Meter(budget, source.size)
+    if isinstance(file, int):
+        with Source(file) as source:
+            return scan_source(source, filename, writer, budget, everything=everything)
+    meter = Meter(budget, file.size)
     walk = ThreatWalk(meter, writer, everything=everything)
     threat: str | None = None
     why = ""
     opened = buffer_was_full = False
     try:
-        opened = walk.scan(source, filename)
+        opened = walk.scan(file, filename)
         if len(walk.findings.written) > _MAX_WRITTEN_PARTS:
             why = f"more than {_MAX_WRITTEN_PARTS} parts that clamd does not see"
     except ThreatFound as found:

@@ -88,7 +88,7 @@ def _fault(folder: Folder) -> InspectionError | None:
 
 
 def _rar(source: RandomAccess, budget: Budget) -> Iterator[Part]:
-    layout = read_layout(source, budget.limits)
+    layout = source.cached(read_layout, budget.limits)
     encrypted = [member.is_encrypted for member in layout.members]
     if layout.is_encrypted or (encrypted and all(encrypted)):
         raise PasswordRequired

@@ -27,7 +27,7 @@ _MAX_PATH_BYTES: Final = 4096  # of a link's target, on any system
 
 def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
     """Show every member to the visitor. Raise as `RandomAccessContainer` says."""
-    layout = read_layout(archive, budget.limits)
+    layout = archive.cached(read_layout, budget.limits)
     if layout.is_encrypted:
         raise Encrypted("the archive is protected by a password, the names of its members too")
     budget.count(len(layout.members))

@@ -102,10 +102,10 @@ class MemberStream:
 
 def read_archive(source: RandomAccess, limits: Limits) -> ZipArchive:
     """Read and check the layout: every member in its place, once, and nothing hidden between them."""
-    end = find_end(source)
+    end = source.cached(find_end)
     if end is None:
         raise Corrupt("the archive has no end record: its end is missing, or it is no archive")
-    members = read_members(source, end, limits)
+    members = source.cached(read_members, end, limits)
     headers = tuple(read_local(source, member) for member in members)
     gap_bytes = _check_layout(source, end, members, headers, limits)
     return ZipArchive(source, end, members, headers, gap_bytes)
@@ -263,5 +263,5 @@ def show_members(archive: ZipArchive, budget: Budget, visitor: Visitor) -> Mappi
 ZIP: Final = RandomAccessContainer(
     "zip",
     lambda head: head.startswith((LOCAL, END)),
-    lambda source, budget, visitor: show_members(read_archive(source, budget.limits), budget, visitor),
+    lambda source, budget, visitor: show_members(source.cached(read_archive, budget.limits), budget, visitor),
 )
