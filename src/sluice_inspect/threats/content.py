@@ -1,12 +1,9 @@
-"""What openers read and yield: slices and file objects over random-access bytes, and parts packed in a file."""
+"""What openers read and yield: slices of random-access bytes, and parts packed in a file."""
 
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from sluice_inspect.archives.container import Arguments, RandomAccess, T, read_pieces
-from sluice_inspect.source import RandomAccessReader
 
 
 class PasswordRequired(Exception):
@@ -57,11 +54,6 @@ class ContentRange:
     def cached(self, compute: "Callable[[ContentRange, *Arguments], T]", *arguments: *Arguments) -> T:
         """Return `compute(self, *arguments)`; nothing is kept, since these bytes are read once."""
         return compute(self, *arguments)
-
-
-def as_file(source: RandomAccess) -> BinaryIO:
-    """Return a reader for libraries that need a file object."""
-    return io.BufferedReader(RandomAccessReader(source.read_at, source.size), 64 * 1024)
 
 
 def windows(source: RandomAccess, piece_bytes: int, overlap: int) -> Iterator[tuple[int, bytes]]:
