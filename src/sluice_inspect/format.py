@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from typing import Final
 
+from sluice_inspect.parts import Opener
 from sluice_inspect.report import FactSheet, Limits, Measure
 from sluice_inspect.source import Source
 from sluice_inspect.subject import Subject
@@ -94,6 +95,7 @@ class Format:
     match_order: MatchOrder = MatchOrder.SIGNATURE
     examine: Callable[[Source, Limits], Examination]
     facts: Callable[[Subject, FactSheet], None]
+    opener: Opener | None = None  # how the scan opens what is packed in it; None if nothing is, or for what is shared
     sample: Callable[[], bytes]  # makes a small good file for the start-up self-test
     # English names for people, by the name of the format, by extension or by the beginning of a media type. What has no
     # name is called by its letters in capitals. A catalogue of `sluice.messages` translates names that are words.

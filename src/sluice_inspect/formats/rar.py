@@ -11,8 +11,10 @@ from sluice_inspect.archives.rar.headers import RAR1_MAGIC, RAR4_MAGIC, RAR5_MAG
 from sluice_inspect.archives.rar.walk import RAR
 from sluice_inspect.facts.archives import measure_archive
 from sluice_inspect.format import Family, Format, SecondFormats, named
+from sluice_inspect.parts import Certainty, Opener
 from sluice_inspect.report import Encrypted
 from sluice_inspect.subject import Subject
+from sluice_inspect.threats.sevenzip_rar import rar_parts
 
 _CONTENT: Final = b"A sluice is a gate.\n"
 
@@ -46,6 +48,12 @@ FORMAT: Final = Format(
     matches=lambda source: source.head.startswith((RAR1_MAGIC, RAR4_MAGIC, RAR5_MAGIC)),
     examine=partial(examine_archive, RAR),
     facts=partial(measure_archive, list_members=_list_members),
+    opener=Opener(
+        begins=lambda head: head.startswith((RAR4_MAGIC, RAR5_MAGIC)),
+        certainty=Certainty.SIGNATURE,
+        parts=rar_parts,
+        is_complete=True,
+    ),
     sample=sample,
     names=named("RAR archive", "rar application/vnd.rar application/x-rar"),
     second_formats=SecondFormats.NOWHERE,

@@ -12,7 +12,9 @@ from sluice_inspect.archives.sevenzip.walk import MAGIC, SEVEN_ZIP, read_directo
 from sluice_inspect.budget import Budget
 from sluice_inspect.facts.archives import measure_archive
 from sluice_inspect.format import Family, Format, SecondFormats, named
+from sluice_inspect.parts import Certainty, Opener
 from sluice_inspect.subject import Subject
+from sluice_inspect.threats.sevenzip_rar import sevenzip_parts
 
 _CONTENT: Final = b"A sluice is a gate.\n"
 
@@ -47,6 +49,12 @@ FORMAT: Final = Format(
     matches=lambda source: source.head.startswith(MAGIC),
     examine=partial(examine_archive, SEVEN_ZIP),
     facts=partial(measure_archive, list_members=_list_members),
+    opener=Opener(
+        begins=lambda head: head.startswith(MAGIC),
+        certainty=Certainty.SIGNATURE,
+        parts=sevenzip_parts,
+        is_complete=True,
+    ),
     sample=sample,
     names=named("7-Zip archive", "7z application/x-7z"),
     second_formats=SecondFormats.NOWHERE,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess, RandomAccessContainer, Visitor
+from sluice_inspect.archives.container import RandomAccessContainer, Visitor
 from sluice_inspect.archives.nested import examine_archive
 from sluice_inspect.archives.safety import refuse_second_format
 from sluice_inspect.archives.zip.archive import ZIP, read_archive, show_members
@@ -18,7 +18,7 @@ from sluice_inspect.facts.archives import measure_archive
 from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.report import Corrupt, Finding, InspectionError, Measure, Unsafe
 from sluice_inspect.signatures import EXECUTABLES, has_binary_signature, is_web_page
-from sluice_inspect.source import Source
+from sluice_inspect.source import RandomAccess, Source
 from sluice_inspect.subject import Subject
 
 # Marks of archives that were meant to be split into volumes: APPNOTE 8.5.4 and 8.5.5.

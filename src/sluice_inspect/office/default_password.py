@@ -16,10 +16,9 @@ from msoffcrypto.method.rc4 import DocumentRC4
 from msoffcrypto.method.rc4_cryptoapi import DocumentRC4CryptoAPI
 from msoffcrypto.method.xor_obfuscation import DocumentXOR
 
-from sluice_inspect.archives.container import RandomAccess
 from sluice_inspect.office.compound import ENCRYPTED, MAGIC, CompoundFile, is_compound_document
 from sluice_inspect.report import Limits
-from sluice_inspect.source import MemoryBacked, Source
+from sluice_inspect.source import MemoryBacked, RandomAccess, Source
 from sluice_inspect.text.xmlsafe import Doctype, StopParsing, XmlTarget, parse_xml
 
 _PASSWORD: Final = "VelvetSweatshop"  # noqa: S105  (published by the maker of the format)

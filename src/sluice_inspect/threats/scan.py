@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from sluice_inspect.archives.container import MemorySource
-from sluice_inspect.source import Source
-from sluice_inspect.threats import RULES_VERSION, encoded, pdf
+from sluice_inspect.registry import OPENERS
+from sluice_inspect.source import MemorySource, Source
+from sluice_inspect.threats import RULES_VERSION, encoded
 from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget, ScanBudget
 from sluice_inspect.threats.rulebook import ThreatFound
 from sluice_inspect.threats.walk import PartWriter, ThreatWalk
@@ -79,5 +79,5 @@ def scan_source(
 def preload() -> None:
     """Load all that a scan loads when it first needs it: a locked child cannot open files."""
     encoded.preload()
-    sample = pdf.sample()
-    ThreatWalk(Meter(_DEFAULT_BUDGET, len(sample))).scan(MemorySource(bytearray(sample)), "sample.pdf")
+    for sample in (opener.sample() for opener in OPENERS.values() if opener.sample is not None):
+        ThreatWalk(Meter(_DEFAULT_BUDGET, len(sample))).scan(MemorySource(bytearray(sample)), "")

@@ -7,7 +7,7 @@ import pikepdf
 
 from sluice_inspect.budget import CHUNK_BYTES
 from sluice_inspect.formats.pdf.raw import has_header
-from sluice_inspect.pdf_reading import PdfReading
+from sluice_inspect.formats.pdf.reading import PdfReading
 from sluice_inspect.source import Source
 
 _TREE_DEPTH: Final = 16

@@ -12,7 +12,6 @@ import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.pdf import collect, measure_pdf
 from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.formats.pdf.attachments import attachment_ranges
 from sluice_inspect.formats.pdf.blank import is_blank
@@ -24,9 +23,11 @@ from sluice_inspect.formats.pdf.damage import (
     lost_bytes,
 )
 from sluice_inspect.formats.pdf.drawings import PageLoads, object_seconds, refuse_multiplied_drawings
+from sluice_inspect.formats.pdf.facts import collect, measure_pdf
+from sluice_inspect.formats.pdf.parts import OPENER
 from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs
+from sluice_inspect.formats.pdf.reading import PdfReading
 from sluice_inspect.formats.pdf.streams import StreamSummary, check_streams, has_content_beside_pages
-from sluice_inspect.pdf_reading import PdfReading
 from sluice_inspect.report import Corrupt, Encrypted, FactSheet, Limits, TooComplex
 from sluice_inspect.source import Source
 
@@ -178,6 +179,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.HEADER_IN_HEAD,
     examine=_examine,
     facts=measure_pdf,
+    opener=OPENER,
     sample=_sample,
     names=named("PDF", "application/pdf"),
     attachments=attachment_ranges,

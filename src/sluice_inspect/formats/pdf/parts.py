@@ -14,16 +14,17 @@ from typing import Final
 
 import pikepdf
 
-from sluice_inspect.archives.container import RandomAccess, read_pieces
-from sluice_inspect.pdf_reading import PdfReading
+from sluice_inspect.formats.pdf.reading import PdfReading
+from sluice_inspect.formats.pdf.scripts import decode_script, readings_of
+from sluice_inspect.formats.pdf.unlisted import unlisted_objects
+from sluice_inspect.formats.pdf.written import ACTIVE_NAME, read_written
+from sluice_inspect.parts import Certainty, Opener, Part, PasswordRequired
 from sluice_inspect.program_names import is_program_name
+from sluice_inspect.source import RandomAccess, read_pieces
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.content import Part, PasswordRequired
-from sluice_inspect.threats.pdf_damage import ACTIVE_NAME, read_written
-from sluice_inspect.threats.pdf_objects import unlisted_objects
-from sluice_inspect.threats.pdf_scripts import decode_script, readings_of
 from sluice_inspect.threats.streams import inflate
 
+_HEADER_WITHIN: Final = 1024
 _FLATE_FILTERS: Final = frozenset({"/FlateDecode", "/Fl"})
 _TEXT_FILTERS: Final = frozenset({"/ASCII85Decode", "/A85", "/ASCIIHexDecode", "/AHx"})
 _NO_DIGITS: Final = re.compile(rb"[^0-9A-Fa-f]+")
@@ -269,3 +270,12 @@ def _has_predictor(stream: pikepdf.Stream) -> bool:
     parameters = stream.get("/DecodeParms", stream.get("/DP"))
     each_filter = list(parameters) if isinstance(parameters, pikepdf.Array) else [parameters]
     return any(isinstance(each, pikepdf.Dictionary) and int(each.get("/Predictor", 1)) > 1 for each in each_filter)
+
+
+OPENER: Final = Opener(
+    begins=lambda head: b"%PDF-" in head[:_HEADER_WITHIN],
+    certainty=Certainty.HEADER,
+    parts=pdf_parts,
+    is_complete=True,
+    sample=sample,
+)

@@ -12,9 +12,10 @@ from enum import Enum, auto
 from itertools import chain, product
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess
+from sluice_inspect.parts import Certainty, Opener, Part
+from sluice_inspect.source import RandomAccess
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.content import Part
+from sluice_inspect.threats.detect import ascii_of
 
 _MARK: Final = re.compile(rb"\\(objdata|objalias|datastore|pict)(?![A-Za-z])(-?\d+)? ?")
 _TOKEN: Final = re.compile(
@@ -338,3 +339,8 @@ class _Digits:
 
     def drop_half(self) -> None:
         self._half = b""
+
+
+OPENER: Final = Opener(
+    begins=lambda head: ascii_of(head).lstrip().startswith(b"{\\rt"), certainty=Certainty.WORD, parts=rtf_parts
+)

@@ -10,15 +10,15 @@ import pikepdf
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.fields import is_remote
-from sluice_inspect.facts.pdf_forms import loads_or_sends
-from sluice_inspect.pdf_reading import PdfReading
+from sluice_inspect.formats.pdf.forms import loads_or_sends
+from sluice_inspect.formats.pdf.parts import stream_content
+from sluice_inspect.formats.pdf.reading import PdfReading
+from sluice_inspect.formats.pdf.scripts import decode_script
+from sluice_inspect.formats.pdf.written import ACTIVE_NAME, read_unlisted, read_written
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.subject import Subject
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.pdf import stream_content
-from sluice_inspect.threats.pdf_damage import ACTIVE_NAME, read_unlisted, read_written
-from sluice_inspect.threats.pdf_scripts import decode_script
 
 # Addresses are of interest if they begin as those of scripts and files do, or are not written in letters.
 _TELLING: Final = re.compile(

@@ -5,8 +5,9 @@
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.rtf import measure_rtf
 from sluice_inspect.format import Examination, Family, Format, named
+from sluice_inspect.formats.rtf.facts import measure_rtf
+from sluice_inspect.formats.rtf.parts import OPENER
 from sluice_inspect.office.rtf_ink import has_rtf_ink
 from sluice_inspect.office.rtf_tokens import Token, TokenType, read_tokens
 from sluice_inspect.report import Corrupt, Limits, TooComplex
@@ -78,6 +79,7 @@ FORMAT: Final = Format(
     matches=lambda source: source.head[:1024].lstrip(_MAY_PRECEDE).startswith(_MAGIC),
     examine=_examine,
     facts=measure_rtf,
+    opener=OPENER,
     sample=lambda: rb"{\rtf1\ansi\deff0{\fonttbl{\f0 Times New Roman;}}\f0 One line.\par}",
     names=named("document", "application/rtf"),
     disguise="disguised.rtf",

@@ -1,9 +1,10 @@
-"""What openers read and yield: slices of random-access bytes, and parts packed in a file."""
+"""What is packed in a file: its parts, and how the scan opens the formats that hold some."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum, auto
 
-from sluice_inspect.archives.container import Arguments, RandomAccess, T, read_pieces
+from sluice_inspect.source import Arguments, RandomAccess, T, read_pieces
 
 
 class PasswordRequired(Exception):
@@ -28,6 +29,26 @@ class Part:
     hidden_from_clamd: bool = False
     format_name: str = ""
     is_picture: bool = False
+
+
+class Certainty(IntEnum):
+    """How sure it is that bytes are of a format: the surest comes first."""
+
+    SIGNATURE = auto()  # at the start
+    HEADER = auto()  # somewhere in the first bytes
+    WORD = auto()  # a few letters, behind white space
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opener:
+    """How the scan recognises content of a format, within other files too, and what it finds packed in it."""
+
+    begins: Callable[[bytes], bool]  # whether any reader takes bytes for the format that begin with these 64 KiB
+    certainty: Certainty
+    # Yields the parts. Raises `PasswordRequired`, `UnknownPacking`, or `OverBudget` for what cannot be opened.
+    parts: Callable[[RandomAccess], Iterator[Part]]
+    is_complete: bool = False  # clamd opens nothing in it that is not opened here
+    sample: Callable[[], bytes] | None = None  # makes a file that loads all that other files may need
 
 
 class ContentRange:

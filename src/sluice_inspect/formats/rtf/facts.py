@@ -8,7 +8,7 @@ from typing import Final
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.fields import is_remote, starts_dde
-from sluice_inspect.office.rtf_readings import readings_of
+from sluice_inspect.formats.rtf.readings import readings_of
 from sluice_inspect.office.rtf_tokens import Token, TokenType, read_tokens
 from sluice_inspect.report import FactSheet
 from sluice_inspect.source import open_pieces

@@ -10,9 +10,8 @@ from typing import Final
 import pikepdf
 import pypdfium2 as pdfium
 
-from sluice_inspect.archives.container import RandomAccess
-from sluice_inspect.pdf_repair import repair_is_costly
-from sluice_inspect.source import RandomAccessReader
+from sluice_inspect.formats.pdf.repair import repair_is_costly
+from sluice_inspect.source import RandomAccess, RandomAccessReader
 
 _IN_MEMORY: Final = 128 * 1024**2  # a larger file is read in pieces by the libraries
 _KEPT_OPEN: Final = 8 * 1024**2  # a larger file is closed after each use: its objects take too much memory
