@@ -1,8 +1,6 @@
-"""Formats of text: what drawings and XML documents do, formulas of tables, attachments of mails."""
+"""Formats of text: what drawings and XML documents do, formulas of tables."""
 
 import codecs
-import email
-import email.policy
 import html
 import re
 from collections.abc import Mapping
@@ -12,10 +10,8 @@ from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.fields import flags_of_formula, is_remote
 from sluice_inspect.facts.flat_office import OfficeReader, begins_as_office, reader_of
 from sluice_inspect.facts.pages import loads_by_style, measure_page, redirects
-from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
 from sluice_inspect.subject import Subject
-from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.text.plaintext import encoding_of
 from sluice_inspect.text.xml_declarations import DeclarationReader
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
@@ -63,8 +59,6 @@ _MACRO_CALL: Final = re.compile(
 _MACRO_NAME: Final = re.compile(r"(?:F|G.?)\Z|N[Aa][Uu][Tt][Oo]_")  # a function, a key, or what runs by itself
 _RECORD_LENGTH: Final = 64 * 1024
 _TABLE_EXTENSIONS: Final = frozenset({"tsv", "tab"})  # of no format
-_MAIL_BYTES: Final = 8 * 1024**2
-_BOUNDARIES_MAX: Final = 100
 
 
 def measure_text(subject: Subject, sheet: FactSheet) -> None:
@@ -323,30 +317,3 @@ def _read_record(kind: str, text: str, sheet: FactSheet) -> None:
             if "dde" in flags or _CALL.search(formula):
                 flags.add("formula.csv")
             sheet.flags |= flags
-
-
-def measure_mail(subject: Subject, sheet: FactSheet) -> None:
-    """Add how many files are attached, and their kinds."""
-    if subject.source.size > _MAIL_BYTES:
-        sheet.complete = False
-        return
-    data = subject.source.read_at(0, subject.source.size)
-    lower = data.lower()
-    if b"name" not in lower and b"attachment" not in lower:
-        sheet.facts["attachments"] = 0
-        return
-    if lower.count(b"boundary") > _BOUNDARIES_MAX or has_many_parameters(data):
-        sheet.complete = False
-        return
-    mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)
-    count = 0
-    for part in mail.walk():
-        name = part.get_filename()
-        is_attached = str(part.get("Content-Disposition", "")).strip().lower().startswith("attachment")
-        if part.is_multipart() or (name is None and not is_attached):
-            continue
-        payload = part.get_payload(decode=True)
-        head = payload[:HEAD_BYTES] if isinstance(payload, bytes) else b""
-        count += 1
-        sheet.flags.add(attachment_flag(name or "", head))
-    sheet.facts["attachments"] = count

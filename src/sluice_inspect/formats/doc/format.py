@@ -7,12 +7,11 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from sluice_inspect.facts.ole import measure_ole, read_word
 from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.formats.doc.document import CHARACTERS, PARAGRAPHS, TextPiece, WordDocument, open_word
+from sluice_inspect.formats.doc.facts import measure_word
 from sluice_inspect.formats.doc.modifiers import draws_line, hides, parse_modifiers, shades, whitens
 from sluice_inspect.office.compound import (
     CompoundFile,
@@ -261,7 +260,7 @@ FORMAT: Final = Format(
     extensions=frozenset({"doc", "dot"}),
     matches=lambda source: source.head.startswith(_ANCIENT_BEGINNINGS) or is_compound_document(source, "doc"),
     examine=_examine,
-    facts=partial(measure_ole, read=read_word),
+    facts=measure_word,
     sample=lambda: make_word("Sluice\r"),
     names=named("Word ({})", "doc dot") | named("document", "application/msword"),
     content_end=content_end,

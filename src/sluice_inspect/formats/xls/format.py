@@ -4,13 +4,12 @@
 
 import struct
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.ole import measure_ole, read_workbook
 from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.formats.xls.cells import SheetCells, SheetEntry, WorkbookGlobals, visible_rows
+from sluice_inspect.formats.xls.facts import measure_workbook
 from sluice_inspect.formats.xls.records import (
     BARE_BEGINNINGS,
     OLD_BEGINNINGS,
@@ -148,7 +147,7 @@ FORMAT: Final = Format(
     extensions=frozenset({"xls", "xlt", "xla"}),
     matches=lambda source: source.head.startswith(_BARE) or is_compound_document(source, "xls"),
     examine=_examine,
-    facts=partial(measure_ole, read=read_workbook),
+    facts=measure_workbook,
     sample=lambda: make_workbook([make_number(0, 0, 1)]),
     names=named("Excel ({})", "xls xlt") | named("spreadsheet", "application/vnd.ms-excel"),
     content_end=content_end,
