@@ -79,6 +79,16 @@ def named(name: str, codes: str) -> dict[str, str]:
     return {code: name.format(code.upper()) for code in codes.split()}
 
 
+_FACTS_OF_FAMILIES: Final = {
+    Family.PICTURE: frozenset({"width", "height", "pixels", "frames", "animated"}),
+    Family.DRAWING: frozenset({"width", "height", "pixels"}),
+    Family.RECORDING: frozenset({"duration_ms", "has_audio", "has_video", "audio_codecs", "video_codecs"}),
+    Family.ARCHIVE: frozenset(
+        {"members", "depth", "unpacked_bytes", "programs", "scripts", "shortcuts", "program_kinds"}
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """One file format, and all that the rest of the package knows of it.
@@ -95,6 +105,7 @@ class Format:
     match_order: MatchOrder = MatchOrder.SIGNATURE
     examine: Callable[[Source, Limits], Examination]
     facts: Callable[[Subject, FactSheet], None]
+    own_facts: frozenset[str] = frozenset()  # the names of `catalogue.FACTS` that it gives besides those of its family
     opener: Opener | None = None  # how the scan opens what is packed in it; None if nothing is, or for what is shared
     sample: Callable[[], bytes]  # makes a small good file for the start-up self-test
     # English names for people, by the name of the format, by extension or by the beginning of a media type. What has no
@@ -111,6 +122,11 @@ class Format:
     content_end: Callable[[Source, Mapping[str, Measure]], int] | None = None
     # The ranges of files that readers list as attached, in which nothing is a second format.
     attachments: Callable[[Source], Iterable[tuple[int, int]]] | None = None
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """The names of the facts that a report on such a file may have."""
+        return _FACTS_OF_FAMILIES.get(self.family, frozenset()) | self.own_facts | {"flags_complete"}
 
 
 # Name, Python module or shared library of the system (either will do), and what is missing without it.

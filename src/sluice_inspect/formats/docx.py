@@ -139,6 +139,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="docx", blank=_blank),
     facts=partial(measure_package, counted=("pages", "}Pages")),
+    own_facts=frozenset({"encrypted", "pages"}),
     sample=lambda: make_package(
         "word/document.xml",
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml",

@@ -119,6 +119,7 @@ FORMAT: Final = Format(
     extensions=frozenset({"eml"}),
     examine=_examine,
     facts=_facts,
+    own_facts=frozenset({"attachments"}),
     sample=lambda: b"From: a@example.com\r\nTo: b@example.com\r\nSubject: Sample\r\n\r\nOne line.\r\n",
     is_text=True,
     names=named("e-mail", "eml message/rfc822"),

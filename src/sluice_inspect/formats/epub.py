@@ -293,6 +293,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine,
     facts=_facts,
+    own_facts=frozenset({"encrypted"}),
     sample=_sample,
     names=named("document", "application/epub"),
     second_formats=SecondFormats.AROUND,

@@ -260,6 +260,7 @@ FORMAT: Final = Format(
     matches=lambda source: is_compound_document(source, "msg"),
     examine=_examine,
     facts=_facts,
+    own_facts=frozenset({"attachments"}),
     sample=lambda: make_message({0x0037: "Sluice", 0x1000: "One line."}),
     names=named("Outlook (MSG)", "msg"),
     content_end=content_end,

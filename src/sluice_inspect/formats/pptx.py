@@ -141,6 +141,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="pptx", blank=_blank),
     facts=partial(measure_package, counted=("slides", "}sldId")),
+    own_facts=frozenset({"encrypted", "slides"}),
     sample=_sample,
     names=named("PowerPoint ({})", "pptx pptm ppsx potx")
     | named("presentation", "application/vnd.openxmlformats-officedocument.presentationml"),

@@ -48,6 +48,7 @@ FORMAT: Final = Format(
     matches=lambda source: source.head.startswith((RAR1_MAGIC, RAR4_MAGIC, RAR5_MAGIC)),
     examine=partial(examine_archive, RAR),
     facts=partial(measure_archive, list_members=_list_members),
+    own_facts=frozenset({"encrypted", "encrypted_members"}),
     opener=Opener(
         begins=lambda head: head.startswith((RAR4_MAGIC, RAR5_MAGIC)),
         certainty=Certainty.SIGNATURE,

@@ -49,6 +49,7 @@ FORMAT: Final = Format(
     matches=lambda source: source.head.startswith(MAGIC),
     examine=partial(examine_archive, SEVEN_ZIP),
     facts=partial(measure_archive, list_members=_list_members),
+    own_facts=frozenset({"encrypted", "encrypted_members"}),
     opener=Opener(
         begins=lambda head: head.startswith(MAGIC),
         certainty=Certainty.SIGNATURE,

@@ -323,6 +323,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="xlsx", blank=_blank),
     facts=partial(measure_package, counted=("sheets", "}sheet")),
+    own_facts=frozenset({"encrypted", "sheets"}),
     sample=_sample,
     names=named("Excel ({})", "xlsx xlsm xlsb xltx xltm")
     | named("spreadsheet", "application/vnd.openxmlformats-officedocument.spreadsheetml"),

@@ -96,6 +96,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.CONTAINER,
     examine=partial(examine_archive, RandomAccessContainer("zip", ZIP.matches, _walk)),
     facts=partial(measure_archive, list_members=_list_members),
+    own_facts=frozenset({"encrypted", "encrypted_members"}),
     sample=sample,
     names=named("ZIP archive", "zip application/zip"),
     second_formats=SecondFormats.AROUND,

@@ -261,6 +261,7 @@ FORMAT: Final = Format(
     matches=lambda source: source.head.startswith(_ANCIENT_BEGINNINGS) or is_compound_document(source, "doc"),
     examine=_examine,
     facts=measure_word,
+    own_facts=frozenset({"encrypted", "pages"}),
     sample=lambda: make_word("Sluice\r"),
     names=named("Word ({})", "doc dot") | named("document", "application/msword"),
     content_end=content_end,

@@ -285,6 +285,7 @@ ODT: Final = Format(
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_text,
     facts=partial(measure_opendocument, states_pages=True),
+    own_facts=frozenset({"encrypted", "pages"}),
     sample=lambda: _make_package("text", "<text:p>Sluice</text:p>"),
     names=named("OpenDocument ({})", "odt") | named("document", "application/vnd.oasis.opendocument.text"),
     second_formats=SecondFormats.AROUND,
@@ -299,6 +300,7 @@ ODS: Final = Format(
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_spreadsheet,
     facts=partial(measure_opendocument, counted=("sheets", "table")),
+    own_facts=frozenset({"encrypted", "sheets"}),
     sample=lambda: _make_package(
         "spreadsheet",
         '<table:table table:name="Sluice"><table:table-row>'
@@ -318,6 +320,7 @@ ODP: Final = Format(
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_presentation,
     facts=partial(measure_opendocument, counted=("slides", "page")),
+    own_facts=frozenset({"encrypted", "slides"}),
     sample=lambda: _make_package(
         "presentation",
         "<draw:page><draw:frame><draw:text-box><text:p>Sluice</text:p></draw:text-box></draw:frame></draw:page>",

@@ -179,6 +179,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.HEADER_IN_HEAD,
     examine=_examine,
     facts=measure_pdf,
+    own_facts=frozenset({"encrypted", "pages", "attachments"}),
     opener=OPENER,
     sample=_sample,
     names=named("PDF", "application/pdf"),

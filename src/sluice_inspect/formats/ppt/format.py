@@ -236,6 +236,7 @@ FORMAT: Final = Format(
     matches=lambda source: is_compound_document(source, "ppt"),
     examine=_examine,
     facts=_facts,
+    own_facts=frozenset({"encrypted", "slides"}),
     sample=lambda: make_presentation([make_text_box("Sluice")]),
     names=named("PowerPoint ({})", "ppt pps pot") | named("presentation", "application/vnd.ms-powerpoint"),
     content_end=content_end,

@@ -224,6 +224,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.PICTURE,
     examine=_examine,
     facts=partial(measure_picture, plugin="TIFF", has_pages=True),
+    own_facts=frozenset({"pages"}),
     sample=lambda: sample_picture("TIFF"),
     names=named("TIFF", "tif"),
 )

@@ -148,6 +148,7 @@ FORMAT: Final = Format(
     matches=lambda source: source.head.startswith(_BARE) or is_compound_document(source, "xls"),
     examine=_examine,
     facts=measure_workbook,
+    own_facts=frozenset({"encrypted", "sheets"}),
     sample=lambda: make_workbook([make_number(0, 0, 1)]),
     names=named("Excel ({})", "xls xlt") | named("spreadsheet", "application/vnd.ms-excel"),
     content_end=content_end,
