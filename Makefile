@@ -12,20 +12,21 @@ KILLS ?= 9
 EXAMPLES ?= 500
 REPEATS ?= 20
 SECONDS_EACH ?= 20
+LOCKING := --universal --generate-hashes --no-header --python-version 3.11 --no-emit-package sluice-inspect
 # the tests of the interface, a module for each resource; those beside them kill, starve or measure servers of their own
-CONTRACT := $(addprefix tests/api/test_,$(addsuffix .py,api_keys audit authentication authentication_timing buckets concurrency contexts corpus downloads envelope files limits openapi snapshot_cache tenant_isolation upload upload_rules))
-# the tests of pure code: they start no server and no process, and use no fixture of conftest.py (tests/architecture/test_quick.py)
+CONTRACT := $(addprefix server/tests/api/test_,$(addsuffix .py,api_keys audit authentication authentication_timing buckets concurrency contexts corpus downloads envelope files limits openapi snapshot_cache tenant_isolation upload upload_rules))
+# the tests of pure code: they start no server and no process, and use no fixture of conftest.py (server/tests/architecture/test_quick.py)
 QUICK := \
-  tests/test_access.py tests/test_rows.py \
-  tests/api_keys/test_key_secret.py \
-  tests/contexts/test_base_path.py tests/contexts/test_templates.py \
-  tests/http1/test_multipart.py tests/http1/test_require_one_reading.py \
-  tests/files/test_links.py tests/files/test_transitions.py \
-  tests/identity/test_claims.py tests/identity/test_jwks.py tests/identity/test_key_cache.py tests/identity/test_tokens.py \
-  tests/inspection/test_report.py tests/inspection/test_samples.py \
-  tests/kit/test_byte_budget.py tests/kit/test_cipher.py tests/kit/test_disposition.py tests/kit/test_fair_queue.py tests/kit/test_keyring_file.py tests/kit/test_read_through_cache.py tests/kit/test_secret_files.py tests/kit/test_strict_json.py tests/kit/test_throttle.py \
-  tests/uploads/test_examine.py tests/uploads/test_names.py tests/uploads/test_rules.py tests/uploads/test_slots.py tests/uploads/test_snapshot.py tests/uploads/test_spool.py tests/uploads/test_statistics.py \
-  tests/worker/test_jobs.py
+  server/tests/test_access.py inspect/tests/test_rows.py \
+  server/tests/api_keys/test_key_secret.py \
+  server/tests/contexts/test_base_path.py server/tests/contexts/test_templates.py \
+  server/tests/http1/test_multipart.py server/tests/http1/test_require_one_reading.py \
+  server/tests/files/test_links.py server/tests/files/test_transitions.py \
+  server/tests/identity/test_claims.py server/tests/identity/test_jwks.py server/tests/identity/test_key_cache.py server/tests/identity/test_tokens.py \
+  inspect/tests/inspection/test_report.py inspect/tests/inspection/test_samples.py \
+  inspect/tests/sandbox/test_byte_budget.py server/tests/kit/test_cipher.py server/tests/kit/test_disposition.py inspect/tests/sandbox/test_fair_queue.py server/tests/kit/test_host_lookup.py server/tests/kit/test_keyring_file.py server/tests/kit/test_read_through_cache.py server/tests/kit/test_secret_files.py server/tests/kit/test_strict_json.py server/tests/kit/test_throttle.py \
+  server/tests/uploads/test_examine.py server/tests/uploads/test_names.py server/tests/uploads/test_rules.py server/tests/uploads/test_slots.py server/tests/uploads/test_snapshot.py server/tests/uploads/test_spool.py server/tests/uploads/test_statistics.py \
+  server/tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
@@ -46,16 +47,16 @@ test: venv-dev servers ## Run the whole suite on real servers (ARGS='-k name' fo
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-inspect: venv-dev ## Run the tests of the file checks alone, without a server
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/inspection $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup inspect/tests $(ARGS)
 
 test-server: venv-dev servers ## Run the tests of the service alone
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests $(addprefix --ignore=tests/,inspection clients browser examples) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup server/tests $(addprefix --ignore=server/tests/,clients browser examples) $(ARGS)
 
 test-clients: venv-dev servers ## Run the tests of the clients, the upload page and the recipes alone
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/clients tests/browser tests/examples $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup server/tests/clients server/tests/browser server/tests/examples $(ARGS)
 
 test-long: venv-dev servers ## Run the whole forms of what `make test` runs in a short form: 1,000 uploads, 1.5 million signatures, KILLS at every failpoint (an hour or two)
-	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/api/test_fleet.py tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/api/test_openapi.py tests/api/test_resumable_faults.py tests/api/test_retries.py tests/console/test_browser.py tests/inspection/differential tests/inspection/test_repeated_inspection.py tests/inspection/test_growth.py tests/inspection/facts/test_growth.py tests/inspection/test_polyglot_evasions.py tests/inspection/formats/test_corpus.py tests/inspection/test_inspection.py tests/inspection/threats/test_containers.py tests/inspection/threats/test_known_threats.py tests/inspection/threats/test_drawings.py tests/inspection/threats/test_pdf_scripts.py tests/inspection/threats/test_rtf_objects.py tests/inspection/threats/test_mail.py tests/worker/test_stale_parts.py tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py tests/recovery/test_kill_sweep.py tests/recovery/test_audit_log.py tests/api/test_corpus.py tests/api/test_large_files.py tests/api/test_replay.py $(ARGS)
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 server/tests/api/test_fleet.py server/tests/api/test_hostile_names.py server/tests/api/test_hostile_fields.py server/tests/api/test_openapi.py server/tests/api/test_resumable_faults.py server/tests/api/test_retries.py server/tests/console/test_browser.py inspect/tests/inspection/differential inspect/tests/inspection/test_repeated_inspection.py inspect/tests/inspection/test_growth.py inspect/tests/inspection/facts/test_growth.py inspect/tests/inspection/test_polyglot_evasions.py inspect/tests/inspection/formats/test_corpus.py inspect/tests/inspection/test_inspection.py inspect/tests/inspection/threats/test_containers.py inspect/tests/inspection/threats/test_known_threats.py inspect/tests/inspection/threats/test_drawings.py inspect/tests/inspection/threats/test_pdf_scripts.py inspect/tests/inspection/threats/test_rtf_objects.py inspect/tests/inspection/threats/test_mail.py server/tests/worker/test_stale_parts.py server/tests/scanning/test_fault_matrix.py server/tests/scanning/test_chaos.py server/tests/recovery/test_kill_sweep.py server/tests/recovery/test_audit_log.py server/tests/api/test_corpus.py server/tests/api/test_large_files.py server/tests/api/test_replay.py $(ARGS)
 
 check: lint types imports ## Run every static check: ruff, mypy, import-linter
 
@@ -74,8 +75,8 @@ format: venv-dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format
 
 lock: ## Recompute the hash-pinned locks with uv (no host names in them)
-	uv pip compile pyproject.toml --extra heif --extra media --extra redis --group build --universal --generate-hashes --no-header --python-version 3.11 -q -o requirements.lock
-	uv pip compile pyproject.toml --all-extras --group build --group dev --universal --generate-hashes --no-header --python-version 3.11 -c requirements.lock -q -o requirements-dev.lock
+	uv pip compile inspect/pyproject.toml server/pyproject.toml --extra heif --extra media --extra redis --group pyproject.toml:build $(LOCKING) -q -o requirements.lock
+	uv pip compile inspect/pyproject.toml server/pyproject.toml --all-extras --group pyproject.toml:build --group pyproject.toml:dev $(LOCKING) -c requirements.lock -q -o requirements-dev.lock
 	echo uv | uv pip compile - --universal --generate-hashes --no-header --no-annotate --python-version 3.11 -q -o scripts/uv.txt
 
 fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes each by default)
@@ -93,9 +94,9 @@ differential-readings: venv-dev ## Compare the readings of RTF objects and mails
 	@cd scripts && for reader in rtf mail; do ../$(BIN)/python -m fuzzing.readings $$reader $(SECONDS_EACH) || exit 1; done
 
 security: venv-dev servers audit sbom ## Run the proofs of docs/security/asvs.md, the attack files, the static rules, the audit and the bill of materials
-	$(BIN)/ruff check src
+	$(BIN)/ruff check inspect/src server/src
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q -m asvs
-	@SLUICE_TEST_LONG=1 SLUICE_TEST_TEXT_STEP=8 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q tests/http1 tests/buckets tests/api/test_hostile_names.py tests/api/test_hostile_fields.py tests/identity tests/sandbox/test_attacks.py tests/kit tests/files tests/contexts tests/docs/test_asvs.py
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_TEXT_STEP=8 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q server/tests/http1 server/tests/buckets server/tests/api/test_hostile_names.py server/tests/api/test_hostile_fields.py server/tests/identity inspect/tests/sandbox/test_attacks.py server/tests/kit server/tests/files server/tests/contexts server/tests/docs/test_asvs.py
 
 audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, where one can be reached
 	@scripts/audit_dependencies.sh $(BIN)/python
@@ -119,32 +120,32 @@ scans: venv-dev ## Score the blank rule on drawn scans of empty pages and of pag
 	@$(BIN)/python scripts/scans.py $(ARGS)
 
 kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint on every pair of database and store, and check what is left
-	@SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 tests/recovery/test_kill_sweep.py
+	@SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 server/tests/recovery/test_kill_sweep.py
 
 faults: venv-dev servers ## Put six faults of 20 s each before PostgreSQL, S3 and Redis while clients upload (SECONDS_EACH=n)
-	@SLUICE_TEST_FAULT_SECONDS=$(SECONDS_EACH) $(BIN)/python -m pytest -n 0 tests/api/test_faults_under_load.py $(ARGS)
+	@SLUICE_TEST_FAULT_SECONDS=$(SECONDS_EACH) $(BIN)/python -m pytest -n 0 server/tests/api/test_faults_under_load.py $(ARGS)
 
 rolling-upgrade: venv-dev servers ## Serve with the code before the last migration on the schema after it (needs the history)
-	@$(BIN)/python -m pytest -n 0 tests/long/rolling_upgrade.py $(ARGS)
+	@$(BIN)/python -m pytest -n 0 server/tests/long/rolling_upgrade.py $(ARGS)
 
 failover: venv-dev ## Kill the primary of three PostgreSQL nodes under Patroni while clients upload
 	@scripts/servers.sh patroni etcd-server python3-psycopg2
-	@$(BIN)/python -m pytest -n 0 tests/long/failover.py $(ARGS)
+	@$(BIN)/python -m pytest -n 0 server/tests/long/failover.py $(ARGS)
 
 contract-matrix: venv-dev servers ## Run the contract tests on PostgreSQL with the local store, and on PostgreSQL, S3 and Redis by three servers and two workers behind HAProxy
 	@SLUICE_TEST_SETUPS=postgres-local,postgres-s3-redis $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(CONTRACT) $(ARGS)
 
 races: venv-dev servers ## Repeat the races for quota, rate, default bucket, bound bucket and revoked key on three servers (REPEATS=n)
-	@SLUICE_TEST_REPEATS=$(REPEATS) $(BIN)/python -m pytest -n 0 tests/long/races.py $(ARGS)
+	@SLUICE_TEST_REPEATS=$(REPEATS) $(BIN)/python -m pytest -n 0 server/tests/long/races.py $(ARGS)
 
 state-machine: venv-dev servers ## Let two tenants use the whole API in 500 random ways, and hold every answer to a model (EXAMPLES=n)
-	@SLUICE_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 0 tests/api/test_state_machine.py $(ARGS)
+	@SLUICE_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 0 server/tests/api/test_state_machine.py $(ARGS)
 
 stock-clamd: venv-dev servers ## Scan good files, EICAR in all wrappings and oversized archives with Debian's clamd.conf (red for two files: docs/open.md)
-	@$(BIN)/python -m pytest -n 0 tests/long/stock_clamd.py $(ARGS)
+	@$(BIN)/python -m pytest -n 0 server/tests/long/stock_clamd.py $(ARGS)
 
 matrix: venv-dev servers ## Run the scanner's fault matrix with 1.5 million signatures, and 1,000 uploads under random kills (minutes)
-	@SLUICE_TEST_SIGNATURES=1500000 SLUICE_TEST_UPLOADS=1000 $(BIN)/python -m pytest -s tests/scanning/test_fault_matrix.py tests/scanning/test_chaos.py $(ARGS)
+	@SLUICE_TEST_SIGNATURES=1500000 SLUICE_TEST_UPLOADS=1000 $(BIN)/python -m pytest -s server/tests/scanning/test_fault_matrix.py server/tests/scanning/test_chaos.py $(ARGS)
 
 bench: venv-dev servers ## Measure against an afternoon's service, as ratios (ARGS="--quick", "--only PNG", "--against CHECKOUT", "--json FILE")
 	@$(BIN)/python -m bench $(ARGS)
@@ -156,13 +157,13 @@ bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "li
 	@$(BIN)/python -m bench.scale $(ARGS)
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)
-	@PYTHONPATH=$(CURDIR) $(BIN)/python scripts/bench_scanner.py $(ARGS)
+	@PYTHONPATH=$(CURDIR)/inspect:$(CURDIR)/server $(BIN)/python scripts/bench_scanner.py $(ARGS)
 
 browsers: venv-dev servers ## Run every proof in a real browser: the console, the upload page, the element, pages of other origins
-	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n 0 tests/console/test_browser.py $(addprefix tests/browser/,test_upload_page.py test_typescript.py element.py origins.py resumable.py) $(ARGS)
+	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n 0 server/tests/console/test_browser.py $(addprefix server/tests/browser/,test_upload_page.py test_typescript.py element.py origins.py resumable.py) $(ARGS)
 
 screenshots: venv-dev servers ## Take the pictures of docs/uploads.md (docs/images)
-	@$(BIN)/python -m pytest -q -n 0 tests/browser/screenshots.py $(ARGS)
+	@$(BIN)/python -m pytest -q -n 0 server/tests/browser/screenshots.py $(ARGS)
 
 gallery: venv-dev ## Take the pictures of docs/console.md from a fresh demo (Debian: chromium)
 	@$(BIN)/python scripts/gallery.py

@@ -19,15 +19,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.servers.clamd import Clamd
-from tests.servers.postgres import running_postgres
-
 from bench import payloads
 from bench.cpu import cpu_seconds
 from bench.load import Target, load
 from bench.servers import postmaster, running_scanner
 from bench.sluice import running_sluice
 from bench.stores import running_store
+from tests.servers.clamd import Clamd
+from tests.servers.postgres import running_postgres
 
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _WRITE_SECONDS = 10.0
@@ -131,7 +130,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="counted ones; one more before them is not")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--against", type=Path, help="another checkout of Sluice, profiled in turn with this one")
-    parser.add_argument("--functions", type=int, default=0, help="also print so many functions with the most samples")
+    parser.add_argument("--functions", type=int, default=0, help="also print this many functions with the most samples")
     options = parser.parse_args()
     if options.scan and shutil.which("clamd") is None:
         raise SystemExit("clamd is not installed")

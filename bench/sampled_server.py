@@ -1,6 +1,6 @@
 """A server whose main thread is sampled: `python -m bench.sampled_server FILE`.
 
-SIGUSR1 starts the samples anew, SIGUSR2 writes those so far to FILE as JSON: source file, function and
+SIGUSR1 restarts the samples, SIGUSR2 writes those so far to FILE as JSON: source file, function and
 number. A sample is taken for each two milliseconds of CPU time, of user and kernel; what runs in C counts for the
 Python function that called it.
 """

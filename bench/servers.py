@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 
-from tests.servers import daemon, free_port
-from tests.servers.clamd import LARGEST, Clamd, running_clamd
-from tests.servers.postgres import Postgres, running_postgres
-
 from bench import baseline_key
 from bench.load import Target
 from bench.sluice import running_sluice
 from bench.stores import Store, running_store
+from tests.servers import daemon, free_port
+from tests.servers.clamd import LARGEST, Clamd, running_clamd
+from tests.servers.postgres import Postgres, running_postgres
 
 _ROOT = Path(__file__).parents[1]
 _SIGNATURES = 100_000

@@ -7,16 +7,15 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from tests.servers import daemon, free_port
-
 from bench.load import Target
+from tests.servers import daemon, free_port
 
 _ROOT = Path(__file__).parents[1]
 
@@ -94,7 +93,7 @@ def running_sluice(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")} | {
         f"SLUICE_{name}": value for name, value in values.items()
     }
-    environment["PYTHONPATH"] = os.pathsep.join([str((Path(checkout) if checkout else _ROOT) / "src"), str(_ROOT)])
+    environment["PYTHONPATH"] = os.pathsep.join([*_sources(Path(checkout) if checkout else _ROOT), str(_ROOT)])
     first = _command(environment, "init", "--json")
     program = ["sluice.cli", "serve"] if samples is None else ["bench.sampled_server", str(samples)]
     command = [sys.executable, "-m", *program]
@@ -119,3 +118,9 @@ def _command(environment: Mapping[str, str], *words: str) -> dict[str, str]:
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     output: dict[str, str] = json.loads(done.stdout)
     return output
+
+
+def _sources(checkout: Path) -> Sequence[str]:
+    """Return the folders of the packages in a checkout, which may be older than their folders."""
+    folders = (checkout / "inspect" / "src", checkout / "server" / "src", checkout / "src")
+    return [str(folder) for folder in folders if folder.exists()]

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.servers import daemon, free_port, listens
-
 from bench.baseline_key import ACCESS_KEY, BUCKET, SECRET_KEY
+from tests.servers import daemon, free_port, listens
 
 _ROOT = Path(__file__).parents[1]
 

@@ -46,10 +46,11 @@ def main(arguments: list[str]) -> int:
     sign.add_argument("--builder", default=LOCAL_BUILDER, metavar="URI", help="who built (%(default)s)")
     given = parser.parse_args(arguments)
     folder: Path = given.folder
-    (wheel,) = folder.glob("sluice-*.whl")
-    version = str(parse_wheel_filename(wheel.name)[1])
+    (server,) = folder.glob("sluice-*.whl")
+    (inspect,) = folder.glob("sluice_inspect-*.whl")
+    version = str(parse_wheel_filename(server.name)[1])
     if given.command == "requirements":
-        _write_requirements(folder / f"requirements-{version}.txt", wheel, version)
+        _write_requirements(folder / f"requirements-{version}.txt", [inspect, server])
         return 0
 
     provenance = folder / f"sluice-{version}.provenance.json"
@@ -85,10 +86,13 @@ def main(arguments: list[str]) -> int:
     return _sign(sums, os.environ.get("SLUICE_RELEASE_KEY"))
 
 
-def _write_requirements(target: Path, wheel: Path, version: str) -> None:
-    """Write the lock and the wheel itself as one file for `pip install --require-hashes --no-deps`."""
-    libraries = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    target.write_text(f"{libraries}sluice=={version} \\\n    --hash=sha256:{_sha256(wheel)}\n", encoding="utf-8")
+def _write_requirements(target: Path, wheels: Iterable[Path]) -> None:
+    """Write the lock and the wheels themselves as one file for `pip install --require-hashes --no-deps`."""
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    for wheel in wheels:
+        name, version, *_ = parse_wheel_filename(wheel.name)
+        lines += f"{name}=={version} \\\n    --hash=sha256:{_sha256(wheel)}\n"
+    target.write_text(lines, encoding="utf-8")
 
 
 def _sha256(path: Path) -> str:

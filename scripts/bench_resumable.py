@@ -1,6 +1,6 @@
 """Compare an upload by tus in chunks of 8 MiB with the same upload by form, on SQLite and the local store.
 
-PYTHONPATH=. python scripts/bench_resumable.py [MEGABYTES] [ROUNDS]
+PYTHONPATH=inspect:server python scripts/bench_resumable.py [MEGABYTES] [ROUNDS]
 
 Prints the median seconds of both, their ratio, and by how much the server's memory grew at most.
 """
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+
 from tests.api import forms, tus
 from tests.service import ApiClient, Deployment, Service, running_service
 
@@ -38,12 +39,12 @@ def by_form(client: ApiClient, chunks: Sequence[bytes], context: str) -> httpx.R
 
 
 def by_tus(client: ApiClient, chunks: Sequence[bytes], context: str) -> httpx.Response:
-    """Upload in chunks, and return the answer to the last one."""
+    """Upload in chunks, and return the response to the last one."""
     offset, upload = 0, tus.begin(client, sum(map(len, chunks)), context=context, filename="a.bin")
     for chunk in chunks:
-        answer = upload.patch(chunk, offset)
+        response = upload.patch(chunk, offset)
         offset += len(chunk)
-    return answer
+    return response
 
 
 def main(words: list[str]) -> None:
@@ -60,17 +61,17 @@ def main(words: list[str]) -> None:
             seconds: dict[str, list[float]] = {"form": [], "tus": []}
             growth = dict.fromkeys(seconds, 0)
             for send in (by_form, by_tus):
-                answer = send(client, chunks, context).raise_for_status()
-                client.delete(f"/files/{answer.json()['data']['file_id']}")
+                response = send(client, chunks, context).raise_for_status()
+                client.delete(f"/files/{response.json()['data']['file_id']}")
             for _ in range(rounds):
                 for name, send in (("form", by_form), ("tus", by_tus)):
                     with _watched(service) as grown:
                         began = time.perf_counter()
-                        answer = send(client, chunks, context)
+                        response = send(client, chunks, context)
                         seconds[name].append(time.perf_counter() - began)
-                    answer.raise_for_status()
+                    response.raise_for_status()
                     growth[name] = max(growth[name], grown[0])
-                    client.delete(f"/files/{answer.json()['data']['file_id']}")
+                    client.delete(f"/files/{response.json()['data']['file_id']}")
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     for name, median in medians.items():
         every = ", ".join(f"{each:.2f}" for each in seconds[name])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import uvloop
 
-from sluice.kit.sealed import Sealed
-from sluice.sandbox.engine import ZygoteSandbox
-from sluice.sandbox.launch import DEFAULT_JOBS
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.launch import DEFAULT_JOBS
+from sluice_inspect.sandbox.sealed import Sealed
 
 FILES = 3000
 OTHER_TENANTS = 300

@@ -23,20 +23,20 @@ from statistics import median
 from typing import Final
 
 import uvloop
-from tests.scanning.pictures import noise_png
-from tests.scanning.signatures import database_of
-from tests.servers.clamd import LARGEST, Clamd, running_clamd
-from tests.servers.redis import running_redis
 
-from sluice.kit.sealed import Sealed
-from sluice.sandbox import Sandbox
-from sluice.sandbox.engine import ZygoteSandbox
 from sluice.scanner import Clean, Scanner, UnpackReport
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.redis_verdict_cache import RedisVerdictCache
 from sluice.scanner.verdict_cache import CleanVerdict, MemoryVerdictCache, VerdictCache, VerdictKey
 from sluice.settings import Settings
 from sluice.uploads.inspection import examine
+from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.sealed import Sealed
+from tests.scanning.pictures import noise_png
+from tests.scanning.signatures import database_of
+from tests.servers.clamd import LARGEST, Clamd, running_clamd
+from tests.servers.redis import running_redis
 
 SIGNATURES: Final = 100_000
 AT_ONCE: Final = 8

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the tests' generators
+sys.path.insert(0, str(Path(__file__).parents[1] / "inspect"))  # for the tests\' generators
 
 from tests.inspection.differential.comparing import PAIRS, Counts, compare
 from tests.inspection.differential.readers import installed
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("formats", metavar="FORMAT", nargs="*", default=sorted(PAIRS), help=", ".join(PAIRS))
     parser.add_argument("--seconds", type=float, default=1800, help="for each format")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
-    parser.add_argument("--every", type=int, default=100, help="list one accepted case in so many by the programs")
+    parser.add_argument("--every", type=int, default=100, help="list one of this many accepted cases by the programs")
     options = parser.parse_args(arguments)
     if unknown := set(options.formats) - set(PAIRS):
         parser.error(f"no format is named {', '.join(sorted(unknown))}")

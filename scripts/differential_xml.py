@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the tests' generators
+sys.path.insert(0, str(Path(__file__).parents[1] / "inspect"))  # for the tests\' generators
 
 from tests.inspection.formats.xml_documents import READERS, document, is_accepted
 

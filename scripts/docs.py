@@ -2,6 +2,7 @@
 
 python scripts/docs.py            write the pages
 python scripts/docs.py --check    exit with 1 if a page differs from what the code generates
+python scripts/docs.py --words    print how many words the pages have, by hand and generated
 """
 
 import argparse
@@ -21,6 +22,7 @@ from docs_pages.metrics import metrics_page
 from docs_pages.reasons import reasons_page
 from docs_pages.reference import api_page, openapi_page
 from docs_pages.settings import settings_page
+from docs_pages.word_count import count_words
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reasons.md": reasons_page,
@@ -41,8 +43,12 @@ def main(words: Sequence[str]) -> int:
     """Return the exit code."""
     parser = argparse.ArgumentParser(description="Write the pages of docs/ that are generated from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
+    parser.add_argument("--words", action="store_true", help="write nothing; print how many words the pages have")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1] / "docs", help="folder of the pages")
     arguments = parser.parse_args(words)
+    if arguments.words:
+        print("\n".join(count_words(arguments.root.parent)))
+        return 0
     made = {name: make() for name, make in PAGES.items()}
     # Pages that are written by hand, around files of the examples, are there already.
     made |= {name: make() for name, make in pages_with_files().items() if (arguments.root / name).exists()}

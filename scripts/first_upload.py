@@ -28,8 +28,8 @@ _PAGES: Final = {
 
 def _fetch(url: str, *, headers: dict[str, str], body: bytes | None = None) -> str:
     request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310  (a loopback address)
-    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-        text: str = answer.read().decode()
+    with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+        text: str = response.read().decode()
         return text
 
 
@@ -57,9 +57,9 @@ def _try(url: str, key: str) -> None:
         'Content-Disposition: form-data; name="file"; filename="hello.txt"\r\n\r\nHello, Sluice!\r\n--b--\r\n'
     )
     headers_of_form = headers | {"Content-Type": "multipart/form-data; boundary=b"}
-    answer = json.loads(_fetch(f"{url}/api/v1/files/upload", headers=headers_of_form, body=form.encode()))
-    if answer["status"] != "SUCCESS":
-        raise SystemExit(f"the first upload was not accepted: {answer}")
+    response = json.loads(_fetch(f"{url}/api/v1/files/upload", headers=headers_of_form, body=form.encode()))
+    if response["status"] != "SUCCESS":
+        raise SystemExit(f"the first upload was not accepted: {response}")
     for path, expected in _PAGES.items():
         if expected not in _fetch(f"{url}{path}", headers=headers):
             raise SystemExit(f"{path} is not what it should be")

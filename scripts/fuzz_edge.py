@@ -2,7 +2,7 @@
 
     python scripts/fuzz_edge.py [TARGET ...] [--seconds 60]
 
-Each target of `tests/http1/fuzz_targets.py` runs in a process of its own under atheris (libFuzzer), or on random changes
+Each target of `server/tests/http1/fuzz_targets.py` runs in a process of its own under atheris (libFuzzer), or on random changes
 of its seeds when atheris is not installed. The exit status is 1 when a target raised an error that it must not raise.
 """
 
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(_ROOT))
+sys.path[:0] = [str(_ROOT / part) for part in ("inspect", "server")]  # for the tests' generators
 _GRACE = 120
 
 

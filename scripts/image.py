@@ -68,9 +68,9 @@ def main() -> int:
 def _show_first_minutes(wheel: Path, base: str, environment: Mapping[str, str]) -> int:
     """Time both ways from nothing to a first upload."""
     ways = {
-        "pip": f"python3 -m venv /e && /e/bin/pip install -q '/dist/{wheel.name}[media,heif,redis]' && cp /e/bin/sluice /s",
+        "pip": f"python3 -m venv /e && /e/bin/pip install -q --find-links /dist '/dist/{wheel.name}[media,heif,redis]' && cp /e/bin/sluice /s",
         "uvx": "python3 -m venv /u && /u/bin/pip install -q uv && printf '#!/bin/sh\\nexport HOME=/root "
-        f'SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt\\nexec /u/bin/uvx --from /dist/{wheel.name} sluice "$@"\\n\' '
+        f'SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt\\nexec /u/bin/uvx --find-links /dist --from /dist/{wheel.name} sluice "$@"\\n\' '
         ">/s && chmod 755 /s",
     }
     for name, way in ways.items():
@@ -196,10 +196,10 @@ def _show(tag: str, environment: Mapping[str, str]) -> None:
         _ask("contexts", key, json.dumps(context).encode(), "application/json")
         status, first = _upload(key, b"Hello, Sluice!")
         if status != HTTPStatus.CREATED:
-            raise SystemExit(f"the first upload was answered with {status}: {first}")
+            raise SystemExit(f"the first upload got {status}: {first}")
         status, refused = _upload(key, _EICAR.encode())
         if (status, refused["errors"]) != (HTTPStatus.BAD_REQUEST, ["virus_detected"]):
-            raise SystemExit(f"EICAR was answered with {status}: {refused}")
+            raise SystemExit(f"EICAR got {status}: {refused}")
         doctor = json.loads(inside("sluice", "doctor", "--json", is_required=False))
         (sandbox,) = (engine for engine in doctor["engines"] if engine["kind"] == "sandbox")
         if sandbox["state"] != "up" or sandbox["limits"]["level"] != "strict":
@@ -234,8 +234,8 @@ def _ask(path: str, key: str, body: bytes | None = None, content_type: str = "")
     url = f"http://127.0.0.1:{_PORT}/api/v1/{path}"
     request = urllib.request.Request(url, data=body, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  (a loopback address)
-            return answer.status, json.load(answer)
+        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310  (a loopback address)
+            return response.status, json.load(response)
     except urllib.error.HTTPError as fault:
         return fault.code, json.load(fault)
 

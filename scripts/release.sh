@@ -28,10 +28,17 @@ if epoch=$(git log -1 --format=%ct 2>/dev/null); then export SOURCE_DATE_EPOCH=$
 bin=$(cd "${VENV:-.venv}/bin" && pwd)
 version=$("$bin/python" -c 'import sluice; print(sluice.__version__)')
 rm -rf dist
-"$bin/python" -m hatchling build
+for part in inspect server; do (cd "$part" && "$bin/python" -m hatchling build -d "$OLDPWD/dist"); done
 "$bin/python" scripts/attest.py requirements dist
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+for built in "dist/sluice_inspect-$version-py3-none-any.whl" "dist/sluice_inspect-$version.tar.gz"; do
+  rm -rf "$work/inspect"
+  "$bin/python" -m venv "$work/inspect"
+  "$work/inspect/bin/pip" install --quiet --disable-pip-version-check "$built"
+  (cd "$work" && inspect/bin/python "$OLDPWD/scripts/release/inspect_files.py")
+  echo "$built: installed, judged ten formats in locked processes"
+done
 for built in "dist/sluice-$version-py3-none-any.whl" "dist/sluice-$version.tar.gz"; do
   rm -rf "$work/env"
   "$bin/python" -m venv "$work/env"
@@ -39,9 +46,9 @@ for built in "dist/sluice-$version-py3-none-any.whl" "dist/sluice-$version.tar.g
   if [ "${built##*.}" = whl ]; then
     "${install[@]}" --require-hashes --find-links dist -r "dist/requirements-$version.txt"
   else
-    # the pinned libraries first, each verified by its hash; then nothing but the archive itself
+    # the pinned libraries first, each verified by its hash; then nothing but the archives themselves
     "${install[@]}" --require-hashes -r requirements.lock
-    "${install[@]}" --no-build-isolation "$built"
+    "${install[@]}" --no-build-isolation "dist/sluice_inspect-$version.tar.gz" "$built"
   fi
   "$work/env/bin/pip" check
   "$bin/python" scripts/first_upload.py "$work/env/bin/sluice"

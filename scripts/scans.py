@@ -3,7 +3,7 @@
     python scripts/scans.py [--count 20] [--first 0] [--judging] [--format JPEG] [--list]
 
 Each kind is drawn `--count` times. `--judging` draws from other ranges than those that the rules were developed with.
-The pictures are drawn by tests/inspection/formats/scan_samples.py from their kind and seed, so that any can be had again.
+The pictures are drawn by inspect/tests/inspection/formats/scan_samples.py from their kind and seed, so that any can be had again.
 """
 
 import argparse
@@ -13,12 +13,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the tests' generators
-
-from tests.inspection.formats.scan_samples import BLANK_KINDS, CONTENT_KINDS, draw_scan
+sys.path.insert(0, str(Path(__file__).parents[1] / "inspect"))  # for the tests\' generators
 
 from sluice_inspect import inspect
 from sluice_inspect.inspection import preload
+from tests.inspection.formats.scan_samples import BLANK_KINDS, CONTENT_KINDS, draw_scan
 
 
 def main(arguments: Sequence[str]) -> int:

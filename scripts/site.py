@@ -70,6 +70,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "messages.md",
         "facts.md",
         "formats.md",
+        "verdicts.md",
         "reports.md",
         "receipts.md",
         "files.md",

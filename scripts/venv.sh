@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Creates a virtual environment from a hash-pinned lock file, with this project installed. Does nothing when it is up to date.
+# Creates a virtual environment from a hash-pinned lock file, with the distributions of this repository installed. Does nothing when it is up to date.
 # Usage: scripts/venv.sh requirements.lock|requirements-dev.lock     PYTHON is the interpreter (default python3), VENV the folder (default .venv).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -48,5 +48,5 @@ pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input --quiet)
 if ! [ -x "$venv/bin/uv" ] || ! "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes --requirement "$lock"; then
     "${pip[@]}" install --require-hashes --requirement "$lock"
 fi
-"${pip[@]}" install --no-deps --no-build-isolation --editable .
+"${pip[@]}" install --no-deps --no-build-isolation --editable inspect --editable server
 fingerprint "$lock" >"$venv/.made-of-$lock"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
-from tests.servers.postgres import running_postgres
 
 from bench import payloads
 from bench.load import Target, load
@@ -16,6 +15,7 @@ from bench.sluice import Sluice, running_sluice
 from bench.stores import running_store
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
+from tests.servers.postgres import running_postgres
 
 _CONNECTIONS = 4
 _UPLOADS = 200

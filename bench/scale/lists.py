@@ -15,8 +15,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-from tests.servers.postgres import Postgres, running_postgres
-
 from bench.cpu import cpu_seconds
 from bench.servers import postmaster
 from bench.sluice import Sluice, running_sluice
@@ -26,6 +24,7 @@ from sluice.db.postgres import PostgresOptions
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import decisions
 from sluice.kit.ids import first_id
+from tests.servers.postgres import Postgres, running_postgres
 
 _SMALL = 10_000
 _ROUNDS, _EACH = 6, 8
@@ -36,14 +35,14 @@ _COLUMNS = (
     "file_id, tenant_id, context_id, context_key, state, original_filename, content_type, size_bytes, sha256, object_key, "
     "uploaded_by, uploaded_by_name, metadata, download_count, report_id, created_at, quarantined_at"
 )
-_AUDITED = 10  # an entry of the audit log for so many files
-_IN_QUARANTINE = 50  # one of so many files is in quarantine
-_JOBS = 10  # a job for so many files
+_AUDITED = 10  # an entry of the audit log for this many files
+_IN_QUARANTINE = 50  # one of this many files is in quarantine
+_JOBS = 10  # a job for this many files
 _JOB_COLUMNS = (
     "job_id, tenant_id, kind, state, params, done, skipped, position, generation, failures, actor_id, actor_name, via, "
     "created_at"
 )
-_REJECTED = 10  # one of so many uploads is rejected
+_REJECTED = 10  # one of this many uploads is rejected
 _YESTERDAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
 _AUDIT_COLUMNS = "event_id, tenant_id, actor_id, actor_name, via, action, target, outcome, created_at"
 
@@ -233,14 +232,14 @@ def _upload(sluice: Sluice, content: bytes, status: int) -> str:
     body = f"{head}{part}".encode() + content + b"\r\n--b--\r\n"
     connection.request("POST", "/api/v1/files/upload", body, headers)
     response = connection.getresponse()
-    answer = response.read()
+    content_read = response.read()
     if response.status != status:
-        raise RuntimeError(answer.decode())
+        raise RuntimeError(content_read.decode())
     return str(response.getheader("Sluice-Report-Id"))
 
 
 async def recount(url: str, tenant_id: str) -> None:
-    """Count the files and audit entries of a tenant anew, which were inserted without triggers."""
+    """Recount the files and audit entries of a tenant, which were inserted without triggers."""
     database = Database(url, postgres=PostgresOptions(statement_seconds=None))
     async with database.transaction(ALL_TENANTS) as connection:
         for name in ("files", "audit_events"):
@@ -308,7 +307,7 @@ class Filled(Protocol):
     url: str
 
     def fill(self, tenant_id: str, rows: int, models: tuple[str, str] | None = None) -> None:
-        """Insert so many files into the contexts `c0` to `c3` of a tenant, and decisions like those of `models`."""
+        """Insert files into the contexts `c0` to `c3` of a tenant, and decisions like those of `models`."""
         ...
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.servers.postgres import running_postgres
-
 from bench import payloads
 from bench.load import Target, load
 from bench.sluice import running_sluice
 from bench.traffic import large_uploads, small_uploads
+from tests.servers.postgres import running_postgres
 
 _ROUNDS = 3
 _CONNECTIONS = 4

@@ -1,6 +1,6 @@
 """What one upload costs in one process and in two, in turns: processor time of the whole server, and uploads per second.
 
-Then one of two processes is killed, some times, and the time is taken until both answer again (goal: 2 s).
+Then one of two processes is killed, some times, and the time is taken until both response again (goal: 2 s).
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.observe.metrics_page import read_metrics
-from tests.servers.postgres import running_postgres
 
 from bench import payloads
 from bench.cpu import cpu_seconds, servers
 from bench.load import load
 from bench.sluice import Sluice, running_sluice
+from tests.observe.metrics_page import read_metrics
+from tests.servers.postgres import running_postgres
 
 _UPLOADS, _CONNECTIONS, _ROUNDS = 400, 16, 3
 _KILLS, _BACK_SECONDS, _LONGEST = 3, 2.0, 60.0
@@ -45,7 +45,7 @@ def measure(folder: Path) -> dict[str, Any]:
                 row = found[name]
                 row["cpu_ms"] = min(row["cpu_ms"], 1000 * spent / _UPLOADS)
                 row["per_second"] = max(row["per_second"], _UPLOADS / took)
-        _until(two, lambda: _answering(two) == len(servers(two.pid)))
+        _until(two, lambda: _responding(two) == len(servers(two.pid)))
         back = [_seconds_until_back(two) for _ in range(_KILLS)]
     print(found)
     print(f"back after kill -9: {', '.join(f'{seconds:.2f} s' for seconds in back)} (goal {_BACK_SECONDS:.0f} s)")
@@ -53,12 +53,12 @@ def measure(folder: Path) -> dict[str, Any]:
 
 
 def _seconds_until_back(server: Sluice) -> float:
-    """Kill one process of a server; return the seconds until another one answers in its place."""
+    """Kill one process of a server; return the seconds until another one responds in its place."""
     victim, others = servers(server.pid)[0], set(servers(server.pid))
     began = time.perf_counter()
     os.kill(victim, signal.SIGKILL)
     # A new process has started, and the supervisor counts all of them as answering.
-    _until(server, lambda: bool(set(servers(server.pid)) - others) and _answering(server) == len(others))
+    _until(server, lambda: bool(set(servers(server.pid)) - others) and _responding(server) == len(others))
     return time.perf_counter() - began
 
 
@@ -70,7 +70,7 @@ def _until(server: Sluice, holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def _answering(server: Sluice) -> int:
+def _responding(server: Sluice) -> int:
     try:
         page = read_metrics(f"http://127.0.0.1:{server.port}", _TOKEN)
     except httpx.TransportError:  # the connection that the killed process had accepted

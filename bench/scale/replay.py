@@ -12,10 +12,8 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from sqlalchemy import insert
-from tests.api import samples
-from tests.servers.postgres import running_postgres
 
-from sluice.contexts.policies import ActiveContent, ContentTypes, Document, Encrypted, Image, Policies
+from sluice.contexts.policies import ActiveContent, ContentTypes, Document, EncryptedContent, Image, Policies
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from sluice.db.rls import ALL_TENANTS
@@ -26,6 +24,8 @@ from sluice.uploads.reports import Reports
 from sluice.uploads.rules import decide
 from sluice.uploads.values import ExamineFact, Facts, Rules, ScanFact
 from sluice_inspect import inspect_file
+from tests.api import samples
+from tests.servers.postgres import running_postgres
 
 _TENANT, _CONTEXT = "ten_1", "papers"
 _ACCEPTED = Verdict("accepted", None)
@@ -50,7 +50,7 @@ _AFTER = replace(
     allowed_extensions=("pdf", "jpg", "png", "docx", "xlsx", "pptx", "zip"),
     policies=Policies(
         content_types=ContentTypes(allow=["application/*", "image/*", "text/*"]),
-        encrypted=Encrypted(),
+        encrypted=EncryptedContent(),
         active_content=ActiveContent(),
         image=Image(max_width=300),
         document=Document(max_pages=100),

@@ -5,12 +5,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.servers.postgres import Postgres, running_postgres
-
 from bench import payloads
 from bench.cpu import anonymous_bytes, descriptors
 from bench.load import load
 from bench.sluice import Sluice, running_sluice
+from tests.servers.postgres import Postgres, running_postgres
 
 _UPLOADS = 100_000
 _CONNECTIONS = 16

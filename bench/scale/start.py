@@ -12,12 +12,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.servers.postgres import Postgres, running_postgres
-
 from bench import payloads
 from bench.cpu import children, cpu_seconds, pss_bytes, tree
 from bench.load import load
 from bench.sluice import Sluice, running_sluice
+from tests.servers.postgres import Postgres, running_postgres
 
 _COUNTS = (1, 2, 4)
 _STARTS = 3

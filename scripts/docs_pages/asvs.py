@@ -41,7 +41,7 @@ def asvs_page() -> str:
 def proofs_by_id() -> Mapping[str, list[str]]:
     """Return the tests by the requirement that they prove, each as `path::name`."""
     proofs: dict[str, list[str]] = defaultdict(list)
-    for path in sorted((_ROOT / "tests").rglob("test_*.py")):
+    for path in sorted(path for part in ("inspect", "server") for path in (_ROOT / part / "tests").rglob("test_*.py")):
         for name, wanted in _marked(path):
             proofs[wanted].append(f"{path.relative_to(_ROOT)}::{name}")
     return proofs

@@ -36,7 +36,7 @@ V5: Final[Mapping[str, str]] = {
     "5.4.1": "The name is validated when it arrives; every download has one in Content-Disposition.",
     "5.4.2": "RFC 6266 with RFC 8187 for non-ASCII names; control characters are refused at upload.",
     "5.4.3": "clamd, or the builtin rules, named as such; an unavailable scanner is 503, an unscanned part "
-    "`scan_incomplete`: neither is clean. Programs in packages and launch actions are told by the extensions that "
+    "`scan_incomplete`: neither is clean. Programs in packages and launch actions are recognised by the extensions that "
     "Gmail and Outlook block. RTF objects and mails are decoded in every reading that readers have, PDF objects also "
     "where no table lists them; what has more readings than are tried is `scan_incomplete`.",
 }
@@ -62,7 +62,7 @@ MORE: Final[Mapping[str, str]] = {
     "an attachment under `sandbox`: it is displayed nowhere.",
     "1.3.5": "As 1.3.4: no input is interpreted as markup.",
     "1.3.6": "A tenant may name an endpoint only where its host is on the operator's list, as a bare origin that "
-    "leads to public or listed addresses; both are checked before each use. What clouds answer on within a machine is "
+    "leads to public or listed addresses; both are checked before each use. The services inside a cloud machine are "
     "never public, in any notation. Redirects are not followed.",
     "1.3.7": "The path template is a closed language of eight words, not `str.format`.",
     "1.3.10": "No input is a format string; the path template is 1.3.7.",
@@ -120,7 +120,7 @@ MORE: Final[Mapping[str, str]] = {
     "4.1.4": "Methods that a path lacks are 405 with `Allow`; TRACE and CONNECT are among them.",
     "4.2.1": "Each frame is parsed in exactly one way; ambiguous framing is 400 and the connection closes.",
     "6.1.1": "Failed credentials are counted per address (IPv6 by /64), and a valid one still passes, so that "
-    "nobody can be locked out.",
+    "no user can be locked out.",
     "6.1.3": "[The inventory](inventory.md#ways-in) lists the ways in, their strength and the common rules; every "
     "route requires the same scope of keys and tokens.",
     "6.3.1": "The same; a key holds 256 random bits, so that guessing is infeasible.",
@@ -162,8 +162,8 @@ MORE: Final[Mapping[str, str]] = {
     "10.1.1": "The console keeps no token of the issuer: it reads the ID token once and begins a session of its own.",
     "10.1.2": "State, nonce and PKCE verifier are 256 random bits each, of one attempt, in a cookie of the browser that "
     "began it.",
-    "10.2.1": "State and PKCE; an answer to another browser is refused.",
-    "10.2.2": "There is one issuer, and an answer that names another is refused.",
+    "10.2.1": "State and PKCE; a response to another browser is refused.",
+    "10.2.2": "There is one issuer, and a response that names another is refused.",
     "10.5.1": "The nonce of the ID token must be that of the attempt.",
     "10.5.2": "As 10.3.3.",
     "10.5.3": "The document that describes the issuer must name exactly the configured one.",
@@ -205,7 +205,7 @@ MORE: Final[Mapping[str, str]] = {
     "13.3.1": "Key files of mode 0600 are created once, never in the database; a production start creates none.",
     "13.3.2": "Key files are 0600 and read by the service's user alone; the child of the sandbox cannot open files.",
     "13.3.4": "`sluice secrets rotate`, without a restart and resumable. The operator decides how often.",
-    "13.4.1": "The package holds `src/sluice` and nothing else.",
+    "13.4.1": "The package holds `server/src/sluice` and nothing else.",
     "13.4.2": "There is no debug mode; failpoints are refused in production.",
     "13.4.3": "No folder is served.",
     "13.4.4": "TRACE is 405.",
@@ -229,7 +229,7 @@ MORE: Final[Mapping[str, str]] = {
     "it; no wait is longer than a proxy's.",
     "15.2.1": "`make audit` checks every pinned library and fails while one has a known vulnerability, within the "
     "days of 15.1.1.",
-    "15.2.2": "Time, memory and number are limited for each check, tenant and address, also of answers that are not "
+    "15.2.2": "Time, memory and number are limited for each check, tenant and address, also of responses that are not "
     "read; beyond them 429, 503, a rejection or a reset. No parser or rule takes more than 2.3 times as long for twice "
     "the input.",
     "15.2.3": "The package has no tests and no samples; readers under GPL are optional extras.",
@@ -249,7 +249,7 @@ MORE: Final[Mapping[str, str]] = {
     "16.2.2": "UTC, ISO 8601; leases use the database's clock. Synchronising machines is the operator's.",
     "16.2.3": "Only standard error, and traces if variables enable them.",
     "16.2.4": "JSON, one object per line.",
-    "16.2.5": "No secret in any log line, answer, row or file: tests search for planted secrets.",
+    "16.2.5": "No secret in any log line, response, row or file: tests search for planted secrets.",
     "16.3.1": "A refused credential has a line with its type and the address; with `SLUICE_LOG_LOGINS` an accepted "
     "one too. A key has its last use, uploads and changes have their actor.",
     "16.3.2": "Refused and completed actions are in the audit log, with who, what and when.",

@@ -63,7 +63,7 @@ def cli_page() -> str:
     sections = [block for name, command, context in commands for block in _section(name, command, context)]
     codes = [(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()]
     return page(
-        made_from("src/sluice/cli"),
+        made_from("server/src/sluice/cli"),
         _INTRO,
         "## Exit codes",
         table(("Code", "Meaning"), codes),

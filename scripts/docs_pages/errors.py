@@ -60,7 +60,7 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.TooManyEndpoints: "Delete an endpoint that is not needed, or let one receiver take more types of events.",
     errors.EndpointDisabled: "Set its `status` to `active`; `disabled_reason` says why it was disabled.",
     errors.JobEnded: "Nothing to cancel: read the job to see how it ended.",
-    errors.ErasureUnderWay: "Ask for the erasure until its `status` is `done`; a failed one is asked for anew.",
+    errors.ErasureUnderWay: "Ask for the erasure until its `status` is `done`; a failed one can be requested again.",
     errors.TooManyJobs: "List the jobs, and wait for one to end or cancel one.",
     errors.KeyRevoked: "Create a new key. A revoked one never works again.",
     errors.IdempotencyKeyInUse: "Send the same upload again after `Retry-After`.",
@@ -137,7 +137,7 @@ def errors_page() -> str:
     every = every_error()
     rows = [(str(error.status), f"[`{error.code}`](#{error.code})", sample(error).message) for error in every]
     sections = [block for error in every for block in _section(error)]
-    return page(made_from("src/sluice/errors.py"), _INTRO, table(("Status", "Code", "Message"), rows), *sections)
+    return page(made_from("server/src/sluice/errors.py"), _INTRO, table(("Status", "Code", "Message"), rows), *sections)
 
 
 def every_error() -> list[type[SluiceError]]:

@@ -38,19 +38,19 @@ _HOOKS = """
 ## Webhooks
 
 `POST /api/v1/webhook-endpoints` takes a `url`, the `events` it gets (types, or `["*"]`) and, if wanted, only some
-`contexts`. The answer shows the secret, once. A tenant has at most 10 endpoints.
+`contexts`. The response shows the secret, once. A tenant has at most 10 endpoints.
 
 An event is sent as JSON by POST. A status of 2xx takes it. Everything else is tried again, with the same
 `webhook-id`: after 5 seconds, 5 minutes, 30 minutes, and 2, 5, 10, 14, 20 and 24 hours, each ± 10 %, ten attempts in
-all. A longer `Retry-After` is honoured up to 24 hours. Redirects are not followed; no answer within 15 seconds is a
-failure. A receiver that answers 410 is disabled, and so is one to which every delivery has failed for five days; the
+all. A longer `Retry-After` is honoured up to 24 hours. Redirects are not followed; no response within 15 seconds is a
+failure. A receiver that responds with 410 is disabled, and so is one to which every delivery has failed for five days; the
 event `endpoint.disabled` tells of it.
 
-- **At least once.** A delivery may come twice, after a crash or if your answer was lost. Remember `webhook-id`.
+- **At least once.** A delivery may come twice, after a crash or if your response was lost. Remember `webhook-id`.
 - **In no order.** Each endpoint gets up to four events at once, and what failed comes later. Use `sequence`, or the feed.
-- **Quickly answered.** Take the event, answer, and work afterwards.
+- **Respond quickly.** Take the event, respond, and work afterwards.
 
-`…/deliveries?status=failed` lists what was given up, with the last answer (status, names of headers, 2 KB of body).
+`…/deliveries?status=failed` lists what was given up, with the last response (status, names of headers, 2 KB of body).
 `POST /api/v1/webhook-deliveries/{id}/redeliver` sends one again, `…/recover` with `since` and `until` all of a time that
 the endpoint never took. `…/test` sends an `endpoint.test`.
 `sluice webhooks` does all of it: `create`, `list`, `update`, `test`, `deliveries`, `redeliver`, `recover`, `rotate-secret`
@@ -94,7 +94,7 @@ def verify(secret: str, headers: dict[str, str], body: bytes) -> None:
 ### Try a receiver
 
 `sluice events forward --to http://localhost:3000/hook` sends events to a receiver on your machine, signed as the real
-ones, and prints what it answers.
+ones, and prints its response.
 """
 
 _TYPES = """
@@ -110,7 +110,7 @@ def events_page() -> str:
     rows = [(f"`{name}`", " ".join((event.__doc__ or "").split())) for name, event in TYPES.items()]
     fields = [(f"`{name}`", ", ".join(f"`{field}`" for field in event.model_fields)) for name, event in TYPES.items()]
     return page(
-        made_from("src/sluice/events/catalogue.py"),
+        made_from("server/src/sluice/events/catalogue.py"),
         _INTRO,
         _FEED,
         _HOOKS,

@@ -187,7 +187,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
         "response_status": None,
         "response_headers": [],
         "response_body": "",
-        "error": "no answer within 15 s",
+        "error": "no response within 15 s",
         "duration_ms": 15003,
     },
     "EventOut": {
@@ -337,7 +337,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     "JobCancelled": {"status": "cancelled", "done": 1250},
     "CorsOut": {"allowed_origins": ["https://tools.example.com"]},
     "TokenFile": {"outcome": "accepted"},
-    "UploadAnswer": {"metadata": {"claim": "2026-0042"}},
+    "UploadOut": {"metadata": {"claim": "2026-0042"}},
     "Uploaded": {"metadata": {"claim": "2026-0042"}},
     "FileItem": {"metadata": {"claim": "2026-0042"}},
     "FileMetadata": {"metadata": {"claim": "2026-0042"}},
@@ -364,7 +364,7 @@ CHANGES: Final[Mapping[str, Mapping[str, Any]]] = {
 # Fields that a response has only in a case that the example is not.
 LEFT_OUT: Final = frozenset(
     {
-        ("UploadAnswer", "outcome"),
+        ("UploadOut", "outcome"),
         ("AuditItem", "reason"),
         ("FileMetadata", "expires_at"),
         ("FileMetadata", "hold"),
@@ -436,9 +436,9 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("delete", "/api/v1/webhook-endpoints/{endpoint_id}"): "Webhook endpoint deleted",
     ("post", "/api/v1/webhook-endpoints/{endpoint_id}/rotate-secret"): "Webhook secret rotated",
     ("post", "/api/v1/webhook-endpoints/{endpoint_id}/test"): "Test event sent",
-    ("post", "/api/v1/webhook-endpoints/{endpoint_id}/recover"): "Deliveries begin anew",
+    ("post", "/api/v1/webhook-endpoints/{endpoint_id}/recover"): "Deliveries restarted",
     ("get", "/api/v1/webhook-endpoints/{endpoint_id}/deliveries"): "Webhook deliveries listed",
-    ("post", "/api/v1/webhook-deliveries/{delivery_id}/redeliver"): "Delivery begins anew",
+    ("post", "/api/v1/webhook-deliveries/{delivery_id}/redeliver"): "Delivery restarted",
     ("get", "/api/v1/usage"): "Usage found",
     ("get", "/api/v1/plan"): "Plan found",
     ("get", "/api/v1/audit"): "Audit trail listed",

@@ -45,7 +45,7 @@ def facts_page() -> str:
     ]
     flags = [(f"`{name}`", meaning) for name, meaning in FLAGS.items()]
     return page(
-        made_from("src/sluice_inspect/catalogue.py"),
+        made_from("inspect/src/sluice_inspect/catalogue.py"),
         _INTRO,
         _FACTS,
         table(("Fact", "Unit", "Meaning", "Given for"), facts),

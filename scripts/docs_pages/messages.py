@@ -50,7 +50,7 @@ _MEANINGS: Final[Mapping[ParameterType, str]] = {
 _INTRO: Final = """
 # The sender's sentences
 
-What the person who sent a file is told: what was found, what is allowed, and what to do next. There are ten languages.
+What the person who sent a file sees: what was found, what is allowed, and what to do next. There are ten languages.
 The language is found by the lookup of RFC 4647 in the `Accept-Language` header of the request; it is English if no
 other suits. A sentence names no threat, no path, no threshold of a heuristic and nothing of other files.
 
@@ -59,7 +59,7 @@ Applications can show the sentence as it is, or put it into words of their own b
 ## Catalogues
 
 `GET /api/v1/messages` lists the locales, `GET /api/v1/messages/{locale}` returns a catalogue. Neither needs a
-credential. The answer has an `ETag` and may be kept for an hour. The files are in `src/sluice/messages`.
+credential. The response has an `ETag` and may be kept for an hour. The files are in `server/src/sluice/messages`.
 
 | Field | Content |
 | --- | --- |
@@ -80,7 +80,7 @@ reader, in a browser with `Intl.NumberFormat`, `Intl.RelativeTimeFormat` and `In
 _RULES: Final = """
 ## To change a sentence
 
-Change `src/sluice/messages/<locale>.json`, then run `make docs` and read the difference of this page. A new key goes
+Change `server/src/sluice/messages/<locale>.json`, then run `make docs` and read the difference of this page. A new key goes
 into every catalogue at the same place. Tests refuse a catalogue with other keys, parameters or plural forms than it should
 have, a familiar form of address, jargon, typewriter quotes and fixed numbers. Do not inflect a parameter: put it where
 every value fits, behind a colon if need be.
@@ -98,7 +98,7 @@ def messages_page() -> str:
         for kind, meaning in _MEANINGS.items()
     ]
     sections = [block for key in catalogue_of(DEFAULT_LOCALE).messages for block in _section(key)]
-    head = made_from("src/sluice/messages")
+    head = made_from("server/src/sluice/messages")
     return page(head, _INTRO, table(("Type", "Parameters", "What it is"), kinds), _RULES, *sections)
 
 

@@ -52,7 +52,7 @@ _Row = tuple[str, str, str, str]
 def metrics_page() -> str:
     """Return the page."""
     return page(
-        made_from("src/sluice/observe"),
+        made_from("server/src/sluice/observe"),
         _INTRO,
         _COUNTED,
         _table(_counted()),

@@ -10,7 +10,7 @@ from sluice.errors import FileRejected, LimitExceeded
 from sluice.messages import DEFAULT_LOCALE, render
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
 
-# Made through the API by tests/api/test_rejections.py, which compares them with what the service answers.
+# Made through the API by server/tests/api/test_rejections.py, which compares them with what the service returns.
 _REJECTIONS: Final[Mapping[str, Any]] = json.loads(
     Path(__file__).with_name("rejections.json").read_text(encoding="utf-8")
 )
@@ -47,7 +47,7 @@ _NOTES = """
   content rule if the checker was stopped before it could report; the latter also applies to `unprocessable_file`.
 - **Empty files.** A file of zero bytes, or only 0x00 or 0xFF, is `blank_document` before its integrity is judged. All
   other blank files are judged after it.
-- **An unavailable part is no reason.** If the scanner, the checker, the storage or the database does not answer, the
+- **An unavailable part is no reason.** If the scanner, the checker, the storage or the database does not respond, the
   reply is 503 ([`unavailable`](errors.md#unavailable)), never a pass and never a rejection.
 - **Races.** Another upload may take the last place in the plan or the last bytes of the quota after they were checked.
   The reply then has the same code as a rejection by the check.
@@ -67,7 +67,7 @@ def reasons_page() -> str:
         for reason, words in WORDS.items()
     ]
     sections = [block for reason in WORDS for block in _section(reason)]
-    return page(made_from("src/sluice/uploads/reasons.py"), _INTRO, table(heads, rows), *sections, _NOTES)
+    return page(made_from("server/src/sluice/uploads/reasons.py"), _INTRO, table(heads, rows), *sections, _NOTES)
 
 
 def _section(reason: Reason) -> tuple[str, ...]:

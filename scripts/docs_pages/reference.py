@@ -64,7 +64,7 @@ def api_page() -> str:
     for tag in dict.fromkeys(operation.said["tags"][0] for operation in operations):
         of_tag = [operation for operation in operations if operation.said["tags"][0] == tag]
         blocks += [f"## {tag}", *(block for operation in of_tag for block in _endpoint(operation, schemas))]
-    head = made_from("the OpenAPI document of src/sluice/api")
+    head = made_from("the OpenAPI document of server/src/sluice/api")
     return page(head, _introduction(operations), *blocks, *_shapes(schemas), _ELSEWHERE)
 
 
@@ -213,7 +213,7 @@ def reply_example(one: Operation, schemas: Mapping[str, Schema]) -> dict[str, An
     """Return the body of a success that has one, with the values that the example sends."""
     _, schema = success_of(one)
     if schema is None:
-        raise ValueError(f"{one.route} answers without a body")
+        raise ValueError(f"{one.route} has a response without a body")
     body: dict[str, Any] = example_of(schema, schemas) | {"message": MESSAGES[one.route]}
     if isinstance(body["data"], dict):
         sent = request_example(one, schemas) if "application/json" in one.body else {}
@@ -306,7 +306,7 @@ _ELSEWHERE: Final = """
   query. The file is sent as an attachment, with `ETag`, single byte ranges (206, 416) and `If-None-Match` (304). Files
   in a bucket are downloaded from the bucket itself.
 - `GET /u/{token}` and `HEAD /u/{token}` are [the upload page](../uploads.md#let-people-upload-without-an-application) of an
-  upload token, `POST /u/{token}` takes plain HTML forms. The token is the credential. The answers are pages, in the
+  upload token, `POST /u/{token}` takes plain HTML forms. The token is the credential. The responses are pages, in the
   sender's language, or redirects (303).
 - `GET /static/sluice-upload.js` is [the element](../uploads.md#drop-in-an-element) for pages of any origin.
 - `GET /docs` shows this reference as a page with forms to try it; it loads nothing from other hosts.

@@ -76,7 +76,7 @@ def settings_page() -> str:
         for name, field in fields.items()
     }
     return page(
-        made_from("src/sluice/settings.py"),
+        made_from("server/src/sluice/settings.py"),
         _INTRO.format(from_files="\n".join(f"- `SLUICE_{name.upper()}_FILE`" for name in FROM_FILES)),
         "## The most used",
         _table(rows[name] for name in _MOST_USED),

@@ -85,7 +85,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "region": "Region of the bucket.",
     "reject_blank_files": "Reject files in which a reader would see nothing.",
     "reject_corrupt_files": "Reject files that are damaged, unsafe, or of another format than their name claims.",
-    "report_id": "Identifier of the report, as the answer to the upload and its header `Sluice-Report-Id` give it.",
+    "report_id": "Identifier of the report, as the response to the upload and its header `Sluice-Report-Id` give it.",
     "retryable": "Whether the same file may pass later.",
     "rules_version": "Version of the context's rules; each change of the context makes a new one.",
     "scan_for_viruses": "Reject files in which the scanner finds a threat, or which it could not scan completely.",
@@ -170,7 +170,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
         "context": "The context_key.",
         "expires_at": "UTC. Until then the bytes wait for the rest.",
     },
-    "CorsOut": {"allowed_origins": "The origins whose pages may read answers to the tenant's keys."},
+    "CorsOut": {"allowed_origins": "The origins whose pages may read responses to the tenant's keys."},
     **dict.fromkeys(("EndpointOut", "EndpointSecret", "CreateEndpoint", "UpdateEndpoint"), _OF_AN_ENDPOINT),
     "EndpointDeleted": {"endpoint_id": "Id of the endpoint.", "deleted": "It is gone, with its secret."},
     "TestSent": {"endpoint_id": "Id of the endpoint.", "event_type": "The type of the event."},
@@ -301,7 +301,7 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
     ("get", "/api/v1/quarantine"): "[The life of a file](../lifecycle.md#quarantine) describes reviews.",
     ("get", "/api/v1/messages/{locale}"): (
         "The example shows a part. [The sender's sentences](../messages.md) describes the format and has every sentence. "
-        "The answer may be kept for an hour; with its `ETag` in `If-None-Match`, an unchanged catalogue gets 304. An "
+        "The response may be kept for an hour; with its `ETag` in `If-None-Match`, an unchanged catalogue gets 304. An "
         "unknown locale gets 404, and `errors` names the known ones."
     ),
     ("get", "/api/v1/events"): "[Events and webhooks](../events.md) describes the feed and every type of event.",

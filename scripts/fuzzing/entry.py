@@ -24,7 +24,7 @@ def main(name: str, seconds: float, folder: Path, scratch: Path, seed: int, *, p
     All inputs have the extension of the first format. The content of the others is recognized under any name.
     """
     end = time.monotonic() + seconds
-    sys.path.insert(0, str(Path(__file__).parents[2]))  # for the tests' generators
+    sys.path.insert(0, str(Path(__file__).parents[2] / "inspect"))  # for the tests\' generators
     if not plain:
         import atheris  # noqa: PLC0415  (needed by this script only)
 

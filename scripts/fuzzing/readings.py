@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # for the tests' generators
+sys.path.insert(0, str(Path(__file__).parents[2] / "inspect"))  # for the tests\' generators
 
 from tests.inspection.threats import mail_readings, rtf_readings
 

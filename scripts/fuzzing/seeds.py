@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from PIL import Image
-from tests.inspection.formats import image_samples, media_samples, pdf_samples, zip_samples
 
 from sluice_inspect.format import Format
+from tests.inspection.formats import image_samples, media_samples, pdf_samples, zip_samples
 
 _PLUGINS: Final = {
     "png": "PNG",

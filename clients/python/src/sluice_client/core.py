@@ -1,4 +1,4 @@
-"""The client without input and output: calls become requests, answers become models or errors.
+"""The client without input and output: calls become requests, responses become models or errors.
 
 Work is a generator, a `Flow`: it yields steps (a request to send, seconds to sleep, bytes to read) and is sent their
 results. `client.py` takes the steps, once blocking and once with asyncio.
@@ -65,7 +65,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """One answer of a list, and the call for the next one."""
+    """One response of a list, and the call for the next one."""
 
     items: list[T]
     following: Call[T] | None
@@ -73,7 +73,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True)
 class Sleep:
-    """A step: wait so many seconds."""
+    """A step: wait this many seconds."""
 
     seconds: float
 
@@ -109,7 +109,7 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 class Core:
-    """Makes requests for one service and one credential, reads answers, and decides what is sent again."""
+    """Makes requests for one service and one credential, reads responses, and decides what is sent again."""
 
     def __init__(
         self, base_url: str, credential: str | None, *, timeout: httpx.Timeout, max_retries: int, max_retry_wait: float
@@ -123,16 +123,16 @@ class Core:
         self._max_retry_wait = max_retry_wait
 
     def call(self, call: Call[T]) -> Flow[T]:
-        """Carry out an operation and return what it answers."""
-        answer = yield from self._exchange(call)
-        return answer.content if call.model is bytes else _validated(_data(answer), call.model)  # type: ignore[return-value]  # T is bytes
+        """Carry out an operation and return its result."""
+        response = yield from self._exchange(call)
+        return response.content if call.model is bytes else _validated(_data(response), call.model)  # type: ignore[return-value]  # T is bytes
 
     def page(self, call: Call[T]) -> Flow[Page[T]]:
-        """Return one answer of a list."""
-        answer = yield from self._exchange(call)
-        items = [_validated(item, call.model) for item in _data(answer)]
+        """Return one response of a list."""
+        response = yield from self._exchange(call)
+        items = [_validated(item, call.model) for item in _data(response)]
         following = None
-        pagination = answer.json().get("pagination")
+        pagination = response.json().get("pagination")
         if pagination and pagination["page"] < pagination["total_pages"]:
             following = replace(call, params={**call.params, "page": pagination["page"] + 1})
         if call.cursor and items:
@@ -153,7 +153,7 @@ class Core:
         progress: Progress | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> Flow[T]:
-        """Send a file as a form and return the answer."""
+        """Send a file as a form and return the response."""
         with _opened(source, filename) as (file, name, size):
             content = yield Read(file, 0, size)
         fields = given(context=context, metadata=None if metadata is None else json.dumps(metadata))
@@ -225,14 +225,14 @@ class Core:
     def _create(self, fields: Mapping[str, str], size: int) -> Flow[httpx.Response]:
         metadata = ",".join(f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in fields.items())
         headers = {**_RESUMABLE, "Upload-Length": str(size), "Upload-Metadata": metadata}
-        # Sent again after a lost answer, it leaves an empty upload behind, which expires.
+        # Sent again after a lost response, it leaves an empty upload behind, which expires.
         call = Call("POST", "/uploads", UploadedFile, headers=headers, is_repeatable=True)
         return (yield from self._exchange(call))
 
     def _append(
         self, url: str, file: BinaryIO, size: int, offset: int | None, progress: Progress | None
     ) -> Flow[UploadedFile]:
-        """Send the rest of an upload. The request with the last byte is answered with the verdict."""
+        """Send the rest of an upload. The response to the last byte has the verdict."""
         # Only the id is taken of the URL: the credential goes to no other host than the configured one.
         path = f"/uploads/{segment(url.rstrip('/').rpartition('/')[2])}"
         failures = 0
@@ -240,7 +240,7 @@ class Core:
             if offset is None:
                 head = yield from self._exchange(Call("HEAD", path, bytes, headers=_RESUMABLE))
                 if head.headers.get("Upload-Length") != str(size):
-                    raise SluiceError("The upload to go on with is of a file of another size")
+                    raise SluiceError("The upload to resume is of a file of another size")
                 offset = int(head.headers["Upload-Offset"])
             part = yield Read(file, offset, LARGE)
             headers = {
@@ -251,47 +251,49 @@ class Core:
             call = Call(
                 "PATCH", path, UploadedFile, headers=headers, content=part, sent=_reported(progress, offset, size)
             )
-            answer = yield self._request(call)
-            if isinstance(answer, httpx.Response) and answer.is_success:
-                if answer.content:
-                    return _validated(_data(answer), UploadedFile)
-                reached = int(answer.headers["Upload-Offset"])
+            response = yield self._request(call)
+            if isinstance(response, httpx.Response) and response.is_success:
+                if response.content:
+                    return _validated(_data(response), UploadedFile)
+                reached = int(response.headers["Upload-Offset"])
                 if reached > offset:
                     offset, failures = reached, 0
                     continue
-                answer = httpx.ReadError("the service keeps nothing of what it is sent")
-            is_elsewhere = isinstance(answer, httpx.Response) and "Upload-Offset" in answer.headers
-            yield self._pause(answer, failures, may_repeat=is_elsewhere or self._may_repeat(answer, repeatable=True))
+                response = httpx.ReadError("the service keeps nothing of what it is sent")
+            is_elsewhere = isinstance(response, httpx.Response) and "Upload-Offset" in response.headers
+            yield self._pause(
+                response, failures, may_repeat=is_elsewhere or self._may_repeat(response, repeatable=True)
+            )
             offset, failures = None, failures + 1
 
     def _exchange(self, call: Call[Any]) -> Flow[httpx.Response]:
-        """Send a request, again if it failed for a while and may be repeated, and return the last answer."""
+        """Send a request, again if it failed for a while and may be repeated, and return the last response."""
         failures = 0
         repeatable = call.method != "POST" if call.is_repeatable is None else call.is_repeatable
         while True:
-            answer = yield self._request(call)
-            if isinstance(answer, httpx.Response) and answer.is_success:
-                return answer
-            yield self._pause(answer, failures, may_repeat=self._may_repeat(answer, repeatable=repeatable))
+            response = yield self._request(call)
+            if isinstance(response, httpx.Response) and response.is_success:
+                return response
+            yield self._pause(response, failures, may_repeat=self._may_repeat(response, repeatable=repeatable))
             failures += 1
 
-    def _may_repeat(self, answer: httpx.Response | httpx.TransportError, *, repeatable: bool) -> bool:
-        if isinstance(answer, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
+    def _may_repeat(self, response: httpx.Response | httpx.TransportError, *, repeatable: bool) -> bool:
+        if isinstance(response, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
             return False
-        if isinstance(answer, httpx.TransportError):
-            return repeatable or isinstance(answer, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
-        if answer.status_code == _CONFLICT:  # the same Idempotency-Key is still at work
-            return repeatable and "Retry-After" in answer.headers
-        return answer.status_code in (_PASSING if repeatable else _NOT_CARRIED_OUT)
+        if isinstance(response, httpx.TransportError):
+            return repeatable or isinstance(response, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
+        if response.status_code == _CONFLICT:  # the same Idempotency-Key is still at work
+            return repeatable and "Retry-After" in response.headers
+        return response.status_code in (_PASSING if repeatable else _NOT_CARRIED_OUT)
 
-    def _pause(self, answer: httpx.Response | httpx.TransportError, failures: int, *, may_repeat: bool) -> Sleep:
+    def _pause(self, response: httpx.Response | httpx.TransportError, failures: int, *, may_repeat: bool) -> Sleep:
         """Return how long to wait before the next try, or raise the error of the last one."""
         wait = _DICE.uniform(0.5, 1) * 0.5 * 2**failures
-        asked = _retry_after(answer) if isinstance(answer, httpx.Response) else None
+        asked = _retry_after(response) if isinstance(response, httpx.Response) else None
         if not may_repeat or failures >= self._max_retries or (asked or 0) > self._max_retry_wait:
-            if isinstance(answer, httpx.Response):
-                raise error_of(answer)
-            raise ConnectionFailed(str(answer) or type(answer).__name__) from answer
+            if isinstance(response, httpx.Response):
+                raise error_of(response)
+            raise ConnectionFailed(str(response) or type(response).__name__) from response
         return Sleep(max(wait, asked or 0))
 
     def _request(self, call: Call[Any]) -> httpx.Request:
@@ -327,38 +329,38 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
             yield piece
 
 
-def error_of(answer: httpx.Response) -> SluiceError:
-    """Return the error of an answer."""
-    code = answer.headers.get("Sluice-Error-Code", "")
+def error_of(response: httpx.Response) -> SluiceError:
+    """Return the error of a response."""
+    code = response.headers.get("Sluice-Error-Code", "")
     try:
-        body = answer.json() if answer.content else {}
+        body = response.json() if response.content else {}
         report = body.get("report")
-        message = str(body.get("message") or f"{answer.status_code} {answer.reason_phrase}")
-        return error_class(answer.status_code, code)(
+        message = str(body.get("message") or f"{response.status_code} {response.reason_phrase}")
+        return error_class(response.status_code, code)(
             message,
-            status=answer.status_code,
-            code=code or f"http_{answer.status_code}",
+            status=response.status_code,
+            code=code or f"http_{response.status_code}",
             errors=[str(one) for one in body.get("errors", ())],
             report=None if report is None else _adapter(FullReport | SenderReport).validate_python(report),
-            request_id=answer.headers.get("Request-Id"),
-            retry_after=_retry_after(answer),
+            request_id=response.headers.get("Request-Id"),
+            retry_after=_retry_after(response),
         )
     except (ValueError, AttributeError, TypeError):  # of a proxy before the service
-        message = f"{answer.status_code} {answer.reason_phrase}"
-        return error_class(answer.status_code, code)(
+        message = f"{response.status_code} {response.reason_phrase}"
+        return error_class(response.status_code, code)(
             message,
-            status=answer.status_code,
-            code=code or f"http_{answer.status_code}",
-            retry_after=_retry_after(answer),
+            status=response.status_code,
+            code=code or f"http_{response.status_code}",
+            retry_after=_retry_after(response),
         )
 
 
-def _data(answer: httpx.Response) -> Any:
+def _data(response: httpx.Response) -> Any:
     """Return `data` of the envelope, or a body without an envelope."""
     try:
-        body = answer.json() if answer.content else None
+        body = response.json() if response.content else None
     except ValueError as fault:
-        raise UnexpectedAnswer(f"What answered at {answer.request.url} is not Sluice") from fault
+        raise UnexpectedAnswer(f"The server at {response.request.url} is not Sluice") from fault
     return body["data"] if isinstance(body, dict) and "data" in body else body
 
 
@@ -366,7 +368,9 @@ def _validated(data: Any, model: type[T]) -> T:
     try:
         validated: T = _adapter(model).validate_python(data)
     except ValidationError as fault:
-        raise UnexpectedAnswer(f"The answer is no {getattr(model, '__name__', model)} that is known here") from fault
+        raise UnexpectedAnswer(
+            f"The response is not a {getattr(model, '__name__', model)} that is known here"
+        ) from fault
     return validated
 
 
@@ -376,9 +380,9 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
     return _ADAPTERS[model]
 
 
-def _retry_after(answer: httpx.Response) -> float | None:
+def _retry_after(response: httpx.Response) -> float | None:
     """Return the seconds of `Retry-After`, which is a number or a date (RFC 9110 section 10.2.3)."""
-    value = answer.headers.get("Retry-After", "")
+    value = response.headers.get("Retry-After", "")
     if value.isdecimal():
         return float(value)
     try:

@@ -1,7 +1,7 @@
 """What the client raises.
 
     SluiceError
-    ├── ConnectionFailed      no answer arrived
+    ├── ConnectionFailed      no response arrived
     ├── UnexpectedAnswer      what answered is not Sluice, or too old or new
     └── ServiceError          an error of the service's catalogue, with its `code`
         ├── FileRejected      an upload failed a check: `reason`, `report`
@@ -22,21 +22,21 @@ from sluice_client.models import SenderReport
 
 
 class SluiceError(Exception):
-    """The base of all errors of requests. `upload_url` is set where a resumable upload can go on: see `resume`."""
+    """The base of all errors of requests. `upload_url` is set where a resumable upload can continue: see `resume`."""
 
     upload_url: str | None = None
 
 
 class ConnectionFailed(SluiceError):
-    """The service could not be reached, or its answer was lost. The cause is the error of httpx."""
+    """The service could not be reached, or its response was lost. The cause is the error of httpx."""
 
 
 class UnexpectedAnswer(SluiceError):
-    """The answer is not one that this version of the client can read."""
+    """The response is not one that this version of the client can read."""
 
 
 class ServiceError(SluiceError):
-    """An error that the service answered. `code` is stable and listed in Sluice's page on errors."""
+    """An error response of the service. `code` is stable and listed in Sluice's page on errors."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class InvalidRequest(ServiceError):
 
 
 class InvalidWebhook(ValueError):
-    """A request that nobody with the endpoint's secret signed, or that is too old."""
+    """A request that was not signed with the endpoint's secret, or that is too old."""
 
 
 class InvalidReceipt(ValueError):

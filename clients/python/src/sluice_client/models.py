@@ -1,4 +1,4 @@
-"""What the service answers, and the fields of bodies that have many.
+"""The responses of the service, and the fields of bodies that have many.
 
 Words such as statuses, outcomes and reason codes are plain strings, and unknown fields are ignored: a service that is
 newer than the client may send words and fields that this version does not know.
@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 
 class Model(BaseModel):
-    """The base of all answers: they do not change."""
+    """The base of all responses: they do not change."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -119,7 +119,7 @@ class RateLimit(Model):
 
 
 class ContextItem(Model):
-    """A context as it stands in a list."""
+    """A context in a list."""
 
     context_id: str
     context_key: str
@@ -191,7 +191,7 @@ class ReplayCause(Model):
 
 
 class ReplayUnknown(Model):
-    """The uploads of which nobody knows what would become of them, since a fact was not measured."""
+    """The uploads whose outcome is unknown, because a fact was not measured."""
 
     count: int
     because: list[ReplayCause]
@@ -286,7 +286,7 @@ class Validated(Model):
 
 
 class File(Model):
-    """A file as it stands in a list."""
+    """A file in a list."""
 
     file_id: str
     original_filename: str
@@ -364,7 +364,7 @@ class Export(Model):
 
 
 class Job(Model):
-    """A job: work on many files that goes on after the answer."""
+    """A job: work on many files that continues after the response."""
 
     job_id: str
     kind: str
@@ -401,7 +401,7 @@ class JobCancelled(Model):
 
 
 class Erasure(Model):
-    """How far an erasure is, or how it ended. When it is done it names nobody."""
+    """The progress of an erasure, or its outcome. Once it is done, it contains no name."""
 
     job_id: str
     status: str
@@ -436,7 +436,7 @@ class FirstReview(Model):
 
 
 class QuarantinedFile(Model):
-    """A stored file that nobody can download."""
+    """A stored file that cannot be downloaded."""
 
     file_id: str
     context_key: str
@@ -513,7 +513,7 @@ class ApiKeyRotated(Model):
 
 
 class ApiKeyItem(Model):
-    """A key as it stands in a list."""
+    """A key in a list."""
 
     api_key_id: str
     name: str
@@ -559,7 +559,7 @@ class UploadTokenCreated(Model):
 
 
 class UploadTokenItem(Model):
-    """An upload token as it stands in a list."""
+    """An upload token in a list."""
 
     token_id: str
     token_prefix: str
@@ -658,14 +658,14 @@ class WebhookTestSent(Model):
 
 
 class WebhookEventsRecovered(Model):
-    """Deliveries begin anew."""
+    """The number of deliveries that were restarted."""
 
     endpoint_id: str
     deliveries: int
 
 
 class WebhookDelivery(Model):
-    """One event on its way to one endpoint, and the answer of the last attempt."""
+    """One event on its way to one endpoint, and the response of the last attempt."""
 
     delivery_id: str
     endpoint_id: str

@@ -148,9 +148,9 @@ class Files(Noun[S]):
     ) -> Flow[models.UploadedFile]:
         """Upload a file and return it as stored; raise `FileRejected` if it fails a check.
 
-        Files above 8 MB go in parts, by tus, and go on by themselves after a lost connection. `on_upload_url` is told
-        the URL of such an upload, and has smaller files sent in parts too; `resume` goes on with one, in another process
-        as well. An error after which an upload can go on has the URL as `upload_url`. An upload token names its own
+        Files above 8 MB go in parts, by tus, and continue by themselves after a lost connection. `on_upload_url` gets
+        the URL of such an upload, and has smaller files sent in parts too; `resume` continues one, in another process
+        as well. An error after which an upload can continue has the URL as `upload_url`. An upload token names its own
         context. Forms have an `Idempotency-Key` of their own unless one is given: repeating one stores no second file.
         """
         return self.core.upload(
@@ -304,7 +304,7 @@ class Reports(Noun[S]):
 
 
 class Quarantine(Noun[S]):
-    """Stored files that nobody can download, and the decisions on them."""
+    """Stored files that cannot be downloaded, and the decisions on them."""
 
     @listing("list_quarantined_files")
     def list(self, *, context: str | None = None, after: str | None = None) -> Call[models.QuarantinedFile]:
@@ -337,7 +337,7 @@ class Quarantine(Noun[S]):
 
 
 class Jobs(Noun[S]):
-    """Work on many files that goes on after the answer."""
+    """Work on many files that continues after the response."""
 
     @listing("list_jobs")
     def list(self, *, status: str | None = None, kind: str | None = None, page_size: int = 100) -> Call[models.Job]:
@@ -465,7 +465,7 @@ class ApiKeys(Noun[S]):
         rate_per_minute: int | None = None,
         mode: str | None = None,
     ) -> Call[models.ApiKeyCreated]:
-        """Create a key. Its text is in the answer and never shown again."""
+        """Create a key. Its text is in the response and never shown again."""
         body = given(
             name=name,
             scopes=scopes,
@@ -497,7 +497,7 @@ class ApiKeys(Noun[S]):
     def rotate(
         self, api_key_id: str, *, overlap_seconds: int | None = None, expires_in_days: int | None = None
     ) -> Call[models.ApiKeyRotated]:
-        """Give a key a new text, which is in the answer and never shown again; the present one is good a while more."""
+        """Give a key a new text, which is in the response and never shown again; the present one is good a while more."""
         body = given(overlap_seconds=overlap_seconds, expires_in_days=expires_in_days)
         return Call("POST", f"/api-keys/{segment(api_key_id)}/rotate", models.ApiKeyRotated, body=body)
 
@@ -512,7 +512,7 @@ class UploadTokens(Noun[S]):
 
     @operation("create_upload_token")
     def create(self, context: str, **limits: Unpack[models.UploadTokenLimits]) -> Call[models.UploadTokenCreated]:
-        """Make a token. Its text is in the answer and never shown again."""
+        """Make a token. Its text is in the response and never shown again."""
         return Call("POST", "/upload-tokens", models.UploadTokenCreated, body={"context": context, **limits})
 
     @listing("list_upload_tokens")
@@ -557,7 +557,7 @@ class Events(Noun[S]):
         limit: int | None = None,
         wait: int | None = None,
     ) -> Call[models.Event]:
-        """Iterate over all events behind `after`. With `wait`, wait so many seconds for the first one."""
+        """Iterate over all events after `after`. With `wait`, wait up to that many seconds for the first one."""
         params = given(after=after, type=type, limit=limit, wait=wait)
         return Call("GET", "/events", models.Event, params, cursor="id")
 
@@ -579,7 +579,7 @@ class Webhooks(Noun[S]):
         contexts: Sequence[str] | None = None,
         description: str | None = None,
     ) -> Call[models.WebhookEndpointSecret]:
-        """Add an endpoint. Its secret is in the answer and never shown again."""
+        """Add an endpoint. Its secret is in the response and never shown again."""
         body = given(url=url, events=events, contexts=contexts, description=description)
         return Call("POST", "/webhook-endpoints", models.WebhookEndpointSecret, body=body)
 

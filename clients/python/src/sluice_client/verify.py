@@ -50,7 +50,7 @@ def verify_webhook(
 def verify_receipt(receipt: str, public_keys: PublicKeys | Mapping[str, Any]) -> dict[str, Any]:
     """Return what a receipt states, if one of the keys signed it; raise `InvalidReceipt`.
 
-    `public_keys` is the answer of `client.service.receipt_keys()`, or a kept copy of it. Compare `sha256` with that of
+    `public_keys` is the response of `client.service.receipt_keys()`, or a kept copy of it. Compare `sha256` with that of
     the file yourself. Needs `sluice-client[receipts]`.
     """
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  (an extra)

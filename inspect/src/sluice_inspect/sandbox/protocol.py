@@ -1,0 +1,148 @@
+"""The contract of the sandbox: jobs, their limits, their results, and the `Sandbox` protocol."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from sluice_inspect.child.protocol import Level
+from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.sandbox.sealed import Sealed
+
+# What a worker can be asked to do with a file. `check` checks its format, `scan` looks for known threats,
+# `check_and_scan` does both in one short run. `extract_hidden` scans and also writes the parts that clamd does not see
+# to a shared buffer, `extract_all` writes every part.
+Job = Literal["check", "scan", "check_and_scan", "extract_hidden", "extract_all"]
+
+_MB: Final = 1024**2
+# `check_and_scan` is an attempt: callers fall back to `check` and `scan`, each with its own limits, so this one must
+# fail fast.
+_ATTEMPT_WALL_SECONDS: Final = 5.0
+_ATTEMPT_CPU_SECONDS: Final = 2
+
+
+def is_attempt(job: Job) -> bool:
+    """Return whether `job` is only an attempt, which is not retried: its caller falls back to other jobs."""
+    return job == "check_and_scan"
+
+
+@dataclass(frozen=True, slots=True)
+class JobLimits:
+    """What one job may use.
+
+    Seconds grow with the file's size; memory is address space beyond what a worker has when it starts.
+    """
+
+    wall_seconds: float = 40.0
+    wall_seconds_per_mb: float = 0.05
+    cpu_seconds: float = 25.0
+    cpu_seconds_per_mb: float = 0.05
+    memory_bytes: int = 1024 * _MB
+
+    def for_job(self, job: Job, size: int) -> tuple[int, float]:
+        """Return the processor seconds and the wall clock seconds of a job on a file of `size` bytes."""
+        # The kernel counts processor time in whole seconds.
+        cpu_seconds = max(1, round(self.cpu_seconds + self.cpu_seconds_per_mb * size / _MB))
+        wall_seconds = self.wall_seconds + self.wall_seconds_per_mb * size / _MB
+        if is_attempt(job):
+            return min(cpu_seconds, _ATTEMPT_CPU_SECONDS), min(wall_seconds, _ATTEMPT_WALL_SECONDS)
+        return cpu_seconds, wall_seconds
+
+
+class SandboxBroken(Exception):
+    """The sandbox cannot be trusted with untrusted bytes here.
+
+    `str()` says why: the level that cannot be reached, or the formats that failed.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The worker replied.
+
+    `payload` is its JSON object, bounded in size and otherwise untrusted: a worker may be taken over by a file.
+    """
+
+    payload: Mapping[str, object]
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The worker exited or violated the protocol while it worked on this file."""
+
+    why: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """The worker was stopped at a limit: wall clock, processor time or memory."""
+
+    limit: Literal["wall", "cpu", "memory"]
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoWorker:
+    """No worker was available. The fault is ours, not the file's."""
+
+    why: str
+
+
+RunResult = Completed | Crashed | OverLimit | NoWorker
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxHealth:
+    """The state of a sandbox.
+
+    `degraded` works but needs attention, `down` cannot check a file; `detail` says why it is not up. `limits` has the
+    level, the numbers of workers and runs, and how often the zygote was restarted.
+    """
+
+    state: Literal["up", "degraded", "down"]
+    detail: str
+    limits: Mapping[str, int | str]
+
+
+class Sandbox(Protocol):
+    """Runs jobs on sealed bytes in confined worker processes."""
+
+    # The confinement level that was reached; known once `begin` has returned.
+    level: Level
+
+    async def begin(self) -> None:
+        """Find the level. Raise `SandboxBroken` if workers cannot be confined here."""
+        ...
+
+    def prepare(self) -> None:
+        """Begin to load every format and to check one good file of each. Runs begin it as well, and wait for it.
+
+        If a format fails, every run returns `NoWorker`, and the health is down and names the formats that failed.
+        """
+        ...
+
+    async def start(self, *, every_format: bool = True) -> None:
+        """Begin, load every format and check one good file of each. Raise `SandboxBroken` naming those that failed.
+
+        Without `every_format` only the first one is tested, which shows that workers work here.
+        """
+        ...
+
+    async def run(
+        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+    ) -> RunResult:
+        """Run `job` on the bytes. A worker is only ever reused for files of the same tenant.
+
+        The caller owns and closes `buffer`. Its content is sealed if the result is `Completed`, and meaningless
+        otherwise. Never raises for anything that the file or the worker does. Cancelling the call kills the worker.
+        """
+        ...
+
+    async def health(self) -> SandboxHealth:
+        """Return the health. Never raises."""
+        ...
+
+    async def aclose(self) -> None:
+        """End every worker. A second call is a no-op."""
+        ...

@@ -1,0 +1,172 @@
+"""Signed links that the service serves itself: those of the local store, and those of files that a browser shows.
+
+The signature is the credential and is checked before the database.
+"""
+
+import re
+import time
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from sluice.api.error_responses import render
+from sluice.api.parameters import Services
+from sluice.api.route import GuardedRoute, keep_place
+from sluice.errors import LinkRefused, NotFound, RangeUnsatisfiable, ServiceUnavailable
+from sluice.files import FileRecord
+from sluice.files.links import INLINE
+from sluice.kit.disposition import attachment, inline
+from sluice.kit.etag import names_etag
+from sluice.storage import StoreError
+
+router = APIRouter(prefix="/api/v1/downloads", route_class=GuardedRoute, include_in_schema=False)
+
+_EXPORT_TYPES: Final = {"ndjson": "application/x-ndjson; charset=utf-8", "csv": "text/csv; charset=utf-8"}
+_RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The requested bytes; `partial` if a range was given."""
+
+    start: int
+    length: int
+    partial: bool
+
+
+@router.api_route("/{file_id}", methods=["GET", "HEAD"])
+async def download(
+    *,
+    request: Request,
+    file_id: str,
+    services: Services,
+    expires: Annotated[str, Query()] = "",
+    signature: Annotated[str, Query()] = "",
+    disposition: Annotated[str | None, Query()] = None,
+) -> Response:
+    """Send one file, as an attachment or to be shown, whole or a single range of it (RFC 9110 section 14)."""
+    is_inline = disposition == INLINE
+    is_signed = services.signer.verify(file_id, expires, signature, time.time(), inline=is_inline)
+    if not is_signed or disposition not in {None, INLINE}:
+        raise LinkRefused
+    if file_id.startswith("job_") and not is_inline:
+        return await _export(request, file_id, services)
+    file, store = await services.files.open_signed(file_id)
+    request.state.file_tenant_id = file.tenant_id  # whose origins may read the response
+    keep_place(request, file.tenant_id, is_guest=True)
+    etag = f'"{file.sha256}"'
+    headers = _headers(file, etag)
+    if is_inline:
+        headers |= _inline_headers(file, await services.cors.origins_of(file.tenant_id))
+    if names_etag(request.headers.get("if-none-match"), etag):
+        return Response(status_code=304, headers=headers)
+    try:
+        span = span_of(request, file.size_bytes, etag)
+    except RangeUnsatisfiable as fault:
+        refusal = render(fault)
+        refusal.headers["Content-Range"] = (
+            f"bytes */{file.size_bytes}"  # so that a client can ask again (RFC 9110 section 15.5.17)
+        )
+        return refusal
+    headers["Content-Length"] = str(span.length)
+    if span.partial:
+        headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{file.size_bytes}"
+    status = 206 if span.partial else 200
+    if request.method == "HEAD":
+        return Response(status_code=status, headers=headers)
+    body = await begun(store.read(file.object_key, start=span.start, length=span.length))
+    return StreamingResponse(body, status_code=status, headers=headers)
+
+
+async def _export(request: Request, job_id: str, services: Services) -> Response:
+    """Send what an export job wrote, as one attachment."""
+    job, export, store = await services.jobs.open_signed(job_id)
+    request.state.file_tenant_id = job.tenant_id  # whose origins may read the response
+    keep_place(request, job.tenant_id)
+    headers = {
+        "Content-Type": _EXPORT_TYPES[export.format],
+        "Content-Disposition": attachment(f"files-{job_id}.{export.format}"),
+        "Content-Length": str(export.size_bytes),
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    if request.method == "HEAD":
+        return Response(headers=headers)
+
+    async def parts() -> AsyncIterator[bytes]:
+        for key, _size in export.parts:
+            async for chunk in store.read(key):
+                yield chunk
+
+    return StreamingResponse(await begun(parts()), headers=headers)
+
+
+def _headers(file: FileRecord, etag: str) -> dict[str, str]:
+    return {
+        "Content-Type": file.content_type,
+        "Content-Disposition": attachment(file.original_filename),
+        # A stranger's file must never run as a page of this origin, whatever a browser makes of it.
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Accept-Ranges": "bytes",
+        "ETag": etag,
+    }
+
+
+def _inline_headers(file: FileRecord, origins: Collection[str]) -> dict[str, str]:
+    """Return what lets a browser show the file: at its own address, and on pages of the tenant's `origins`."""
+    # No sandbox allows scripts. A browser starts no viewer of PDFs in one, and its player loads a recording only with
+    # the origin that it comes from.
+    sandbox = "sandbox; " if file.content_type.startswith("image/") else "sandbox allow-same-origin; "
+    if file.content_type == "application/pdf":
+        sandbox = ""
+    # The document that a browser makes around a picture or a recording loads it, with styles of its own.
+    sources = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; base-uri 'none'"
+    ancestors = " ".join(sorted(origins)) or "'none'"
+    return {
+        "Content-Disposition": inline(file.original_filename),
+        "Content-Security-Policy": f"{sandbox}{sources}; form-action 'none'; frame-ancestors {ancestors}",
+        # An image request has no Origin header: a site with the link may show it if any origin may read the file.
+        "Cross-Origin-Resource-Policy": "cross-origin" if origins else "same-origin",
+    }
+
+
+def span_of(request: Request, size: int, etag: str) -> Span:
+    """Return the bytes that a Range header asks for.
+
+    Several ranges, other units and a changed If-Range get the whole file.
+    """
+    match = _RANGE.fullmatch(request.headers.get("range", ""))
+    if_range = request.headers.get("if-range")
+    if match is None or match.group() == "bytes=-" or (if_range is not None and if_range != etag):
+        return Span(0, size, partial=False)
+    first, last = match.groups()
+    start = int(first) if first else max(0, size - int(last))
+    end = min(int(last), size - 1) if first and last else size - 1
+    if first and last and int(last) < int(first):
+        return Span(0, size, partial=False)
+    if start >= size or (not first and int(last) == 0):
+        raise RangeUnsatisfiable
+    return Span(start, end - start + 1, partial=True)
+
+
+async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Read the first chunk before the status is sent, so that a missing object is a 404 and an unavailable store a
+    503.
+    """
+    try:
+        first = await anext(chunks, b"")
+    except KeyError as fault:
+        raise NotFound from fault
+    except StoreError as fault:
+        raise ServiceUnavailable(fault.part) from fault
+
+    async def rest() -> AsyncIterator[bytes]:
+        yield first
+        async for chunk in chunks:
+            yield chunk
+
+    return rest()

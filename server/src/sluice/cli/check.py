@@ -1,0 +1,286 @@
+"""`sluice check`: the checks of an upload on local files: in the sandbox without a server, or by asking a service."""
+
+# ruff: noqa: PLC0415  (the zygote starts before anything heavy is loaded, and `--help` loads none of it)
+
+import os
+import stat
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from sluice.cli import output
+from sluice.cli.dry_run import Printer, Reported, check_by_service, notes_on, read_rules, report_by_rules
+from sluice.cli.environment import start_zygote, task_settings
+from sluice.cli.form import files_in
+from sluice.cli.output import CommandRefused, Exit
+from sluice.cli.profiles import target_of
+from sluice.cli.service import ApiKey, ProfileOption, Url
+
+if TYPE_CHECKING:
+    from sluice.uploads.values import Facts, Rules
+    from sluice_inspect.sandbox import Sandbox
+    from sluice_inspect.sandbox.sealed import Sealed
+
+T = TypeVar("T")
+_TENANT: Final = "sluice-check"
+
+# Verdicts are printed in order: several files are started per worker, so that others need not wait for a slow one.
+_STARTED_PER_WORKER: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FileVerdict:
+    """The verdict on one file; its fields are the JSON line. An unreadable file has neither reason nor outcome."""
+
+    path: str
+    accepted: bool
+    reason: str | None
+    outcome: str | None
+    format: str | None
+    content_type: str | None
+    detail: str
+    ms: float
+
+    @property
+    def word(self) -> str:
+        """The verdict for people."""
+        if self.accepted:
+            return "accepted"
+        return "failed" if self.reason is None else "rejected"
+
+
+class _Unreadable(Exception):
+    """A file cannot be read. `str()` says why, without its name."""
+
+
+def check(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", exists=True, help="Files, and folders with everything in them.")
+    ],
+    *,
+    integrity: Annotated[
+        bool, typer.Option("--integrity/--no-integrity", help="Reject what is damaged, disguised or unsafe.")
+    ] = True,
+    blank: Annotated[bool, typer.Option("--blank/--no-blank", help="Reject what shows a reader nothing.")] = True,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one line of JSON per file, as soon as it is known.")
+    ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option("--context", metavar="KEY", help="Ask a running service to judge the files by this context."),
+    ] = None,
+    rules_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--rules",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Judge by the rules in this YAML file: the fields of a context, such as allowed_extensions, policies.",
+        ),
+    ] = None,
+    url: Url = None,
+    api_key: ApiKey = None,
+    profile: ProfileOption = None,
+) -> int:
+    """Check files as an upload would be, without a server: is each sound, of the type its name says, and not blank?
+
+    Runs in the same sandbox, on as many files at once as it has workers (SLUICE_SANDBOX_WORKERS). Nothing is stored or
+    sent, and nothing is scanned for malware.
+
+    With --rules, all rules of a context are applied but the malware scan and the limits of rate, plan and quota. With
+    --context, a service makes all checks of one of its contexts on the files, and stores nothing. Both print each check
+    that fails, with what was found and expected, and the sentence for the sender.
+
+    Exits with 3 when a file is rejected, 1 when one could not be read. JSON: path, accepted, reason (a reason code or
+    null), outcome (ok, corrupt, blank, encrypted, unsupported, too_complex), format, content_type, detail, ms. With
+    --rules or --context: path, report (as in the API), error (why there is no report).
+    """
+    if [key is not None, rules_file is not None, not (integrity and blank)].count(True) > 1:
+        raise CommandRefused("Give only one of --context, --rules, and --no-integrity or --no-blank.", Exit.USAGE)
+    if key is not None:
+        return check_by_service(files_in(paths), key, target_of(url, api_key, profile), json=json)
+    if rules_file is not None:
+        return _check_by_rules(context, files_in(paths), rules_file, json=json)
+    settings = task_settings()
+    launched = start_zygote(context)
+
+    import asyncio
+
+    from sluice.uploads.values import Rules
+    from sluice.wiring.sandbox import make_sandbox
+
+    rules = Rules(
+        version=0,
+        allowed_extensions=(),
+        max_bytes=sys.maxsize,
+        reject_blank=blank,
+        reject_corrupt=integrity,
+        scan=False,
+        rate=None,
+        quota_bytes=None,
+    )
+    started_at = time.monotonic()
+    sandbox = make_sandbox(settings, launched)
+    counts = asyncio.run(_print_verdicts(sandbox, files_in(paths), rules, json=json))
+    if not json:
+        sums = ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "none"
+        output.line(f"{counts.total()} files in {time.monotonic() - started_at:.1f} s: {sums}")
+    if counts["failed"]:
+        return Exit.ERROR
+    return Exit.REJECTED if counts["rejected"] else Exit.DONE
+
+
+async def _print_verdicts(opened: "Sandbox", files: Sequence[Path], rules: "Rules", *, json: bool) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    rows: list[Sequence[str]] = []
+    async with aclosing(_each(opened, files, partial(_verdict, rules), quiet=json)) as verdicts:
+        async for verdict in verdicts:
+            counts[verdict.word] += 1
+            if json:
+                output.as_json(asdict(verdict))
+            else:
+                found = verdict.format or verdict.content_type or ""
+                rows.append((verdict.word, verdict.reason or "", found, verdict.path, verdict.detail))
+    if rows:
+        output.table(("verdict", "reason", "kind", "file", "detail"), rows)
+    return counts
+
+
+def _check_by_rules(context: typer.Context, files: Sequence[Path], rules_file: Path, *, json: bool) -> int:
+    """Judge the files by the rules in a YAML file, print the reports, and return the exit code."""
+    settings = task_settings()
+    launched = start_zygote(context)
+
+    import asyncio
+
+    from sluice.wiring.sandbox import make_sandbox
+
+    rules = read_rules(rules_file)
+    printer = Printer(json=json)
+
+    async def judge(path: Path, sandbox: "Sandbox") -> Reported:
+        try:
+            facts = await _examined(path, sandbox)
+        except _Unreadable as fault:
+            return Reported(str(path), None, f"cannot be read: {fault}")
+        return Reported(str(path), report_by_rules(facts, rules, rules_file))
+
+    async def print_reports(opened: "Sandbox") -> None:
+        async with aclosing(_each(opened, files, judge, quiet=json)) as reports:
+            async for reported in reports:
+                printer.show(reported)
+
+    asyncio.run(print_reports(make_sandbox(settings, launched)))
+    return printer.end(notes_on(rules))
+
+
+async def _each(
+    opened: "Sandbox",
+    files: Sequence[Path],
+    judge: "Callable[[Path, Sandbox], Coroutine[None, None, T]]",
+    *,
+    quiet: bool,
+) -> AsyncGenerator[T, None]:
+    """Start the sandbox and yield the result for each file, in their order, with a progress bar unless `quiet`."""
+    async with aclosing(opened) as sandbox:
+        await sandbox.start(every_format=False)
+        workers = int((await sandbox.health()).limits["workers"])
+        with output.progress("checking", len(files), unit="items", quiet=quiet) as advance:
+            async with aclosing(_in_order(files, lambda path: judge(path, sandbox), workers)) as results:
+                async for result in results:
+                    advance(1)
+                    yield result
+
+
+async def _in_order(
+    files: Sequence[Path], judge: "Callable[[Path], Coroutine[None, None, T]]", workers: int
+) -> AsyncGenerator[T, None]:
+    """Yield the result for each file in the order of `files`, with `workers` files in the sandbox at a time."""
+    import asyncio
+
+    slots = asyncio.Semaphore(workers)
+    started: deque[asyncio.Task[T]] = deque()
+
+    async def judge_in_slot(path: Path) -> T:
+        async with slots:
+            return await judge(path)
+
+    try:
+        for path in files:
+            started.append(asyncio.create_task(judge_in_slot(path)))
+            if len(started) >= workers * _STARTED_PER_WORKER:
+                yield await started.popleft()
+        while started:
+            yield await started.popleft()
+    finally:
+        for task in started:
+            task.cancel()
+        await asyncio.gather(*started, return_exceptions=True)
+
+
+async def _examined(path: Path, sandbox: "Sandbox") -> "Facts":
+    """Return what is measured of a file. Raise `_Unreadable`."""
+    from sluice.uploads.inspection import examine
+    from sluice.uploads.names import extension_of
+    from sluice.uploads.values import Facts
+
+    name = os.fsencode(path.name).decode("utf-8", "replace")
+    with _sealed_file(path) as sealed:
+        examined = await examine(sealed, path.name, _TENANT, sandbox)
+        return Facts(name, extension_of(name), sealed.size, sealed.sha256.hex(), examined=examined)
+
+
+async def _verdict(rules: "Rules", path: Path, sandbox: "Sandbox") -> FileVerdict:
+    from sluice.uploads.rules import decide
+
+    try:
+        facts = await _examined(path, sandbox)
+    except _Unreadable as fault:
+        return FileVerdict(str(path), False, None, None, None, None, f"cannot be read: {fault}", 0.0)
+    rejection, report, examined = decide(facts, rules), facts.report, facts.examined
+    return FileVerdict(
+        path=str(path),
+        accepted=rejection is None,
+        reason=None if rejection is None else rejection.reason.value,
+        outcome=None if report is None else report.outcome.value,
+        format=None if report is None else report.format,
+        content_type=None if report is None else report.content_type,
+        detail=rejection.detail if rejection is not None else "" if examined is None else examined.detail,
+        ms=round(0 if examined is None else examined.ms, 3),
+    )
+
+
+@contextmanager
+def _sealed_file(path: Path) -> "Iterator[Sealed]":
+    """Open a file for one check. Raise `_Unreadable`. A file that changes meanwhile gets a verdict on a mixture."""
+    import hashlib
+
+    from sluice_inspect.sandbox.sealed import Sealed
+
+    try:
+        # O_NONBLOCK: opening a pipe without a writer would block forever.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as fault:
+        raise _Unreadable(fault.strerror or str(fault)) from fault
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise _Unreadable("it is no file")
+        try:
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                digest = hashlib.file_digest(file, "sha256").digest()
+        except OSError as fault:
+            raise _Unreadable(fault.strerror or str(fault)) from fault
+        yield Sealed(fd, found.st_size, digest)
+    finally:
+        os.close(fd)

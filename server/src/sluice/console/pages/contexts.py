@@ -1,0 +1,448 @@
+"""Contexts: the list, one context, its editor with a trial on earlier uploads, and a trial of a single file."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from sluice.access import Scope
+from sluice.api.error_responses import describe
+from sluice.api.routes.upload import validate_for
+from sluice.api.schemas.contexts import CreateContext, UpdateContext
+from sluice.api.schemas.replays import ReplayOut
+from sluice.api.schemas.reports import full_report
+from sluice.audit import AuditChange
+from sluice.console.templating import show_value, show_words
+from sluice.console.visit import Visit, redirect
+from sluice.contexts import Context
+from sluice.contexts.policies import ACTIVE_CONTENT_BY_DEFAULT
+from sluice.errors import NotFound, SluiceError, Unauthenticated
+from sluice.files.record import RetentionPreview, RetentionRule
+from sluice.kit.clock import utc_now
+from sluice.kit.paging import PageRequest
+from sluice.kit.read_through_cache import Cached
+from sluice.uploads.statistics import Outcomes
+from sluice.uploads.values import Rules
+
+_DAYS: Final = 14
+_REPLAYED: Final = timedelta(days=7)
+_CHANGES_SHOWN: Final = 8
+_CHANGES: Final = ("context.changed", "context.held", "context.unheld", "context.created")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyField:
+    """A value of a policy in the editor. `kind` is `number`, `text`, `words` (a list) or `choices`."""
+
+    name: str
+    label: str
+    kind: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedField:
+    """A field that somebody changed, as it is shown; of a list, what went and what came. None is nothing."""
+
+    label: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyForm:
+    """A policy as the editor shows it."""
+
+    name: str
+    label: str
+    hint: str
+    fields: tuple[PolicyField, ...] = ()
+
+
+_ACCEPT: Final = (
+    PolicyForm(
+        "content_types",
+        "Content types",
+        "By the content itself, whatever the name says.",
+        (PolicyField("allow", "Allowed, such as image/* application/pdf", "words"),),
+    ),
+    PolicyForm(
+        "filename_pattern",
+        "File name",
+        "The whole name has to match an RE2 pattern.",
+        (PolicyField("pattern", "Pattern", "text"),),
+    ),
+    PolicyForm("min_size_bytes", "Smallest size", "", (PolicyField("bytes", "Bytes", "number"),)),
+    PolicyForm("duplicates", "Duplicates", "Files whose bytes are stored in this context already."),
+)
+_CHECK: Final = (
+    PolicyForm("encrypted", "Password protection", "Documents and archives that cannot be read without a password."),
+    PolicyForm(
+        "active_content",
+        "Active content",
+        "Macros, scripts, links and templates that do something when the file is opened.",
+        (PolicyField("kinds", "Kinds", "choices", (*ACTIVE_CONTENT_BY_DEFAULT, "formulas")),),
+    ),
+    PolicyForm("programs_in_archives", "Programs in archives", "Archives that contain programs or scripts."),
+)
+_LIMITS: Final = (
+    PolicyForm(
+        "image",
+        "Pictures",
+        "",
+        tuple(
+            PolicyField(name, label, "number")
+            for name, label in (
+                ("min_width", "Minimum width"),
+                ("max_width", "Maximum width"),
+                ("min_height", "Minimum height"),
+                ("max_height", "Maximum height"),
+                ("max_pixels", "Maximum pixels"),
+            )
+        ),
+    ),
+    PolicyForm(
+        "document",
+        "Documents",
+        "",
+        (
+            PolicyField("max_pages", "Maximum pages", "number"),
+            PolicyField("max_sheets", "Maximum sheets", "number"),
+            PolicyField("max_slides", "Maximum slides", "number"),
+        ),
+    ),
+    PolicyForm(
+        "media",
+        "Sound and film",
+        "",
+        (
+            PolicyField("max_duration_seconds", "Maximum seconds", "number"),
+            PolicyField("codecs", "Codecs; empty: all", "words"),
+        ),
+    ),
+    PolicyForm(
+        "archive",
+        "Archives",
+        "",
+        (
+            PolicyField("max_members", "Maximum members", "number"),
+            PolicyField("max_depth", "Maximum depth", "number"),
+            PolicyField("max_unpacked_bytes", "Maximum unpacked bytes", "number"),
+        ),
+    ),
+)
+POLICY_GROUPS: Final = {"accept": _ACCEPT, "check": _CHECK, "limits": _LIMITS}
+_CHECKS: Final = (
+    ("integrity", "reject_corrupt_files", "Damage", "Files that do not decode, or are not what their name says."),
+    ("blank", "reject_blank_files", "Blank files", "Documents and pictures with nothing on them."),
+    ("malware", "scan_for_viruses", "Malware", "What the scanner knows."),
+)
+
+
+# Where the name of a field does not say what people call it.
+_LABELS: Final = {
+    "max_file_size_mb": "Largest file, MB",
+    "storage_path_template": "Path",
+    "reject_blank_files": "Check for blank files",
+    "reject_corrupt_files": "Check for damage",
+    "scan_for_viruses": "Scan for malware",
+    "upload_rate_limit": "Rate limit",
+    "storage_quota_mb": "Quota, MB",
+    "storage_config_id": "Bucket",
+    "retention_days": "Days kept",
+    "retention_starts": "Days count from",
+    "check_modes.integrity": "Mode of the check for damage",
+    "check_modes.blank": "Mode of the check for blank files",
+    "check_modes.malware": "Mode of the malware scan",
+}
+
+
+async def show_list(visit: Visit) -> Response:
+    """Show all contexts with their use and how much of their uploads was refused."""
+    number = int(asked) if (asked := visit.asked("page") or "1").isdecimal() and len(asked) < 6 else 1  # noqa: PLR2004
+    page = await visit.services.contexts.list_page(visit.tenant_id, None, PageRequest(max(1, number), 50))
+    now = utc_now()
+    first = (now - timedelta(days=_DAYS - 1)).date()
+    _total, by_context = await visit.services.usage.load(visit.tenant_id, first, now.date(), "context")
+    rates = {row.key: Outcomes.of(row) for row in by_context}
+    return visit.page("contexts/list.html", page=page, rates=rates)
+
+
+async def show(visit: Visit) -> Response:
+    """Show one context."""
+    return await _show(visit)
+
+
+async def _show(visit: Visit, trial: object = None, errors: Sequence[str] = ()) -> Response:
+    context = await _context(visit)
+    is_admin = visit.allows(Scope.ADMIN)
+    buckets = await visit.services.buckets.list_all(visit.tenant_id) if is_admin else ()
+    return visit.page(
+        "contexts/show.html",
+        status=422 if errors else 200,
+        context=context,
+        policies=context.policies.to_json(),
+        checks=_CHECKS,
+        bucket=next((bucket for bucket in buckets if bucket.config_id == context.storage_config_id), None),
+        changes=await _changes(visit, context) if is_admin else (),
+        trial=trial,
+        errors=errors,
+    )
+
+
+async def try_file(visit: Visit) -> Response:
+    """Judge one file by the rules of the context without storing it, and show its report."""
+    services, session = visit.services, visit.session
+
+    async def read_caller(_since: float) -> Cached[Any]:
+        read_at = time.monotonic()
+        if await services.sessions.is_over(session):
+            raise Unauthenticated
+        return Cached(visit.principal, read_at)
+
+    caller = Cached(visit.principal, time.monotonic())
+    try:
+        report = await validate_for(visit.request, caller, read_caller)
+    except Unauthenticated:
+        raise
+    except SluiceError as error:
+        return await _show(visit, errors=error.errors)
+    return await _show(visit, trial=full_report(report, visit.request.headers.get("accept-language")))
+
+
+async def _changes(visit: Visit, context: Context) -> Sequence[tuple[AuditChange, Sequence[ChangedField]]]:
+    found = await visit.services.audit.last_changes(visit.tenant_id, context.context_key, _CHANGES, _CHANGES_SHOWN)
+    return [(change, [_changed(name, *values) for name, values in change.fields.items()]) for change in found]
+
+
+def _changed(name: str, before: Any, after: Any) -> ChangedField:
+    label = _LABELS.get(name) or show_words(name.removeprefix("policies."))
+    if isinstance(before, list) and isinstance(after, list):  # of a list only what went and what came
+        gone, came = [each for each in before if each not in after], [each for each in after if each not in before]
+        if gone or came:
+            return ChangedField(label, show_value(gone) if gone else None, show_value(came) if came else None)
+    return ChangedField(label, _shown(before), _shown(after))
+
+
+def _shown(value: Any) -> str | None:
+    """Return a value as people read it; None for nothing."""
+    return None if value in (None, "", [], {}) else show_value(value)
+
+
+async def _context(visit: Visit) -> Context:
+    return await visit.services.contexts.get(visit.tenant_id, visit.request.path_params["context_key"])
+
+
+async def hold(visit: Visit) -> Response:
+    """Put a legal hold on all files of a context."""
+    context = await _context(visit)
+    await visit.services.files.hold_context(visit.by("context.held"), context.context_key, visit.why("reason"))
+    return redirect(f"/console/contexts/{context.context_key}?notice=held")
+
+
+async def unhold(visit: Visit) -> Response:
+    """End the hold on a context."""
+    context = await _context(visit)
+    await visit.services.files.unhold_context(visit.by("context.unheld"), context.context_key)
+    return redirect(f"/console/contexts/{context.context_key}?notice=unheld")
+
+
+async def show_new(visit: Visit) -> Response:
+    """Show the form for a new context."""
+    return await _editor(visit, None, _form_of(None))
+
+
+async def create(visit: Visit) -> Response:
+    """Create a context."""
+    try:
+        body = CreateContext.model_validate(_body(visit) | {"context_key": visit.sent("context_key")})
+        context = await visit.services.contexts.create(visit.by("context.created"), body.draft())
+    except ValidationError as fault:
+        return await _editor(visit, None, visit.form, errors=describe(_located(fault)))
+    except SluiceError as error:
+        return await _editor(visit, None, visit.form, errors=error.errors)
+    return redirect(f"/console/contexts/{context.context_key}")
+
+
+async def show_editor(visit: Visit) -> Response:
+    """Show the editor of a context."""
+    context = await _context(visit)
+    return await _editor(visit, context, _form_of(context))
+
+
+async def change(visit: Visit) -> Response:
+    """Save the editor, or try its rules on earlier uploads and show what they would have done."""
+    context = await _context(visit)
+    try:
+        body = UpdateContext.model_validate(_body(visit) | {"status": visit.sent("status")})
+        if visit.sent("intent") == "replay":
+            replay, retention = await _replay(visit, context, body), await _due(visit, context, body)
+            return await _editor(visit, context, visit.form, replay=replay, retention=retention)
+        retention = await _due(visit, context, body)
+        if retention is not None and retention.now and visit.sent("sure") != _rule_words(body):
+            return await _editor(visit, context, visit.form, retention=retention, asks=_rule_words(body))
+        await visit.services.contexts.change(visit.by("context.changed"), context.context_key, body.changes())
+    except ValidationError as fault:
+        return await _editor(visit, context, visit.form, errors=describe(_located(fault)))
+    except NotFound:
+        raise
+    except SluiceError as error:
+        return await _editor(visit, context, visit.form, errors=error.errors)
+    return redirect(f"/console/contexts/{context.context_key}")
+
+
+async def _replay(visit: Visit, context: Context, body: UpdateContext) -> ReplayOut:
+    changed = await visit.services.contexts.with_changes(visit.tenant_id, context.context_key, body.changes())
+    now = utc_now()
+    replay, truncated = await visit.services.reports.replay(
+        visit.tenant_id, context.context_key, Rules.of(changed), since=now - _REPLAYED, until=now
+    )
+    return ReplayOut.of(replay, now - _REPLAYED, truncated=truncated)
+
+
+async def _due(visit: Visit, context: Context, body: UpdateContext) -> RetentionPreview | None:
+    """Return how many files a new retention would delete; None if it is no new one, or keeps files for ever."""
+    is_same = (body.retention_days, body.retention_starts) == (context.retention_days, context.retention_starts)
+    if body.retention_days is None or (is_same and visit.sent("intent") != "replay"):
+        return None
+    now = utc_now()
+    rule = RetentionRule(
+        context.tenant_id,
+        context.context_id,
+        context.context_key,
+        context.rules_version,
+        body.retention_days,
+        body.retention_starts,
+        retention_after=None,
+        retention_due_at=now,
+        held_at=context.held_at,
+        present=now,
+    )
+    return await visit.services.files.preview_retention(rule)
+
+
+def _rule_words(body: UpdateContext) -> str:
+    """Return the retention that the user was asked about: another one is asked about again."""
+    return f"{body.retention_days} {body.retention_starts}"
+
+
+async def _editor(
+    visit: Visit,
+    context: Context | None,
+    form: Mapping[str, str],
+    *,
+    errors: Sequence[str] = (),
+    replay: ReplayOut | None = None,
+    retention: RetentionPreview | None = None,
+    asks: str = "",
+) -> Response:
+    return visit.page(
+        "contexts/edit.html",
+        status=422 if errors else 200,
+        context=context,
+        form=form,
+        errors=errors,
+        replay=replay,
+        retention=retention,
+        asks=asks,
+        buckets=await visit.services.buckets.list_all(visit.tenant_id),
+        groups=POLICY_GROUPS,
+        checks=_CHECKS,
+        modes=("enforce", "quarantine", "report"),
+    )
+
+
+def _located(fault: ValidationError) -> list[Any]:
+    """Return the problems as those of a body, whose sentences begin with the field."""
+    return [{**problem, "loc": ("body", *problem["loc"])} for problem in fault.errors()]
+
+
+def _form_of(context: Context | None) -> dict[str, str]:
+    """Return the fields of the editor for a context; None is a new one with the defaults of the interface."""
+    if context is None:
+        checks = {f"check_{name}": "enforce" for name, *_more in _CHECKS}
+        return {"max_file_size_mb": "10", "status": "active"} | checks
+    rate, modes = context.upload_rate_limit, context.check_modes
+    form = {
+        "display_name": context.display_name,
+        "description": context.description or "",
+        "allowed_extensions": " ".join(context.allowed_extensions),
+        "max_file_size_mb": str(context.max_file_size_mb),
+        "storage_path_template": context.storage_path_template,
+        "storage_config_id": context.storage_config_id or "",
+        "storage_quota_mb": "" if context.storage_quota_mb is None else str(context.storage_quota_mb),
+        "rate_max_uploads": "" if rate is None else str(rate.max_uploads),
+        "rate_window_seconds": "" if rate is None else str(rate.window_seconds),
+        "retention_days": "" if context.retention_days is None else str(context.retention_days),
+        "retention_starts": context.retention_starts,
+        "status": context.status,
+    }
+    for name, switch, _label, _hint in _CHECKS:
+        form[f"check_{name}"] = getattr(modes, name).value if getattr(context, switch) else "off"
+    for name, values in context.policies.to_json().items():
+        for field, value in values.items():
+            if isinstance(value, list):
+                form[f"{name}.{field}"] = " ".join(value)
+                form |= {f"{name}.{field}.{each}": "on" for each in value}
+            else:
+                form[f"{name}.{field}"] = str(value)
+    return form
+
+
+def _body(visit: Visit) -> dict[str, Any]:
+    """Return the fields of the editor as the API takes them."""
+    body: dict[str, Any] = {
+        "display_name": visit.sent("display_name"),
+        "description": visit.sent("description") or None,
+        "allowed_extensions": visit.sent("allowed_extensions").replace(",", " ").split(),
+        "max_file_size_mb": _number(visit.sent("max_file_size_mb")),
+        "storage_path_template": visit.sent("storage_path_template") or None,
+        "storage_config_id": visit.sent("storage_config_id") or None,
+        "storage_quota_mb": _number(visit.sent("storage_quota_mb")),
+        "retention_days": _number(visit.sent("retention_days")),
+        "retention_starts": visit.sent("retention_starts") or "stored",
+        "upload_rate_limit": None,
+        "check_modes": {},
+        "policies": {},
+    }
+    if visit.sent("rate_max_uploads") or visit.sent("rate_window_seconds"):
+        body["upload_rate_limit"] = {
+            name: _number(visit.sent(f"rate_{name}")) for name in ("max_uploads", "window_seconds")
+        }
+    for name, switch, _label, _hint in _CHECKS:
+        mode = visit.sent(f"check_{name}")
+        body[switch] = mode != "off"
+        if mode not in {"off", "enforce"}:
+            body["check_modes"][name] = mode
+    for policy in (*_ACCEPT, *_CHECK, *_LIMITS):
+        mode = visit.sent(f"{policy.name}.mode")
+        if mode not in {"", "none"}:
+            body["policies"][policy.name] = {"mode": mode, **_policy_values(visit, policy)}
+    return body
+
+
+def _policy_values(visit: Visit, policy: PolicyForm) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in policy.fields:
+        sent = visit.sent(f"{policy.name}.{field.name}")
+        if field.kind == "choices":
+            values[field.name] = [each for each in field.choices if visit.sent(f"{policy.name}.{field.name}.{each}")]
+        elif field.kind == "words":
+            words = sent.replace(",", " ").split()
+            values |= {field.name: words} if words or field.name == "allow" else {}
+        elif sent:
+            values[field.name] = _number(sent) if field.kind == "number" else sent
+    if policy.name == "image" and visit.sent("image.allow_animation") == "False":
+        values["allow_animation"] = False
+    return values
+
+
+def _number(text: str) -> int | str | None:
+    """Return a number; a text that is none is left to the validation, which explains it."""
+    if not text:
+        return None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else text  # noqa: PLR2004

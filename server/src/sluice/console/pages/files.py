@@ -1,0 +1,207 @@
+"""Files: the list with its filters, one file with its report, download links, legal holds, deleting and restoring."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from starlette.responses import Response, StreamingResponse
+
+from sluice.access import Scope
+from sluice.api.schemas.reports import full_report
+from sluice.console.templating import query
+from sluice.console.visit import HEADERS, Visit, redirect
+from sluice.errors import FileHeld, Invalid, NoRoomToRestore, NotFound
+from sluice.files import FileFilter, FileRecord
+from sluice.kit.paging import PageRequest, SliceRequest
+from sluice.kit.spreadsheet import csv_line
+
+_FILE_ID: Final = re.compile(r"file_[0-9a-z]{26}")
+_SHA256: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
+_LINK_LIVES: Final = (300, 900, 3600)
+_MOST_EXPORTED: Final = 100_000
+_BATCH: Final = 500
+_MOST_DELETED: Final = 50
+_CONTEXTS_SHOWN: Final = PageRequest(1, 100)
+_COLUMNS: Final = (
+    "file_id",
+    "original_filename",
+    "content_type",
+    "size_bytes",
+    "context_key",
+    "uploaded_by",
+    "uploaded_by_name",
+    "sha256",
+    "created_at",
+    "download_count",
+    "last_downloaded_at",
+)
+
+
+async def show_list(visit: Visit) -> Response:
+    """Show files, newest first. An id that is searched for leads to its file."""
+    search = visit.asked("q")
+    if search is not None and _FILE_ID.fullmatch(search):
+        return redirect(f"/console/files/{search}")
+    wanted = _filter(visit)
+    found = await visit.services.files.list_slice(visit.tenant_id, wanted, visit.slice_request())
+    is_counted = wanted.sha256 is None and wanted.filename is None
+    contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
+    total = await visit.services.files.count(visit.tenant_id, wanted.context_key, wanted.uploaded_by)
+    return visit.page(
+        "files/list.html",
+        found=found,
+        total=total if is_counted else None,
+        contexts=contexts.items,
+        is_filtered=wanted != FileFilter(),
+        by_name=wanted.filename is not None,
+    )
+
+
+async def export(visit: Visit) -> Response:
+    """Send the files that the list shows as CSV, at most 100,000."""
+    headers = dict(HEADERS) | {"Content-Disposition": 'attachment; filename="files.csv"'}
+    return StreamingResponse(_rows(visit, _filter(visit)), media_type="text/csv", headers=headers)
+
+
+async def _rows(visit: Visit, wanted: FileFilter) -> AsyncIterator[str]:
+    yield csv_line(_COLUMNS)
+    before = None
+    for _ in range(_MOST_EXPORTED // _BATCH):
+        found = await visit.services.files.list_slice(visit.tenant_id, wanted, SliceRequest(_BATCH, before=before))
+        yield "".join(csv_line([getattr(file, name) for name in _COLUMNS]) for file in found.items)
+        if not found.has_older:
+            return
+        before = found.items[-1].file_id
+
+
+def _filter(visit: Visit) -> FileFilter:
+    search = visit.asked("q")
+    by_hash = None if search is None else _SHA256.fullmatch(search.strip())
+    return FileFilter(
+        context_key=visit.asked("context"),
+        uploaded_by=visit.asked("uploaded_by"),
+        sha256=None if by_hash is None else by_hash[1].lower(),
+        filename=search if by_hash is None else None,
+    )
+
+
+def job_filter(visit: Visit, until: datetime, *, required: bool = True) -> FileFilter:
+    """Return the filter of the address for a job on all files that match it and were stored before `until`.
+
+    Raise `Invalid` without a filter, which would match all files of a tenant.
+    """
+    wanted = _filter(visit)
+    if required and wanted == FileFilter():
+        raise Invalid("context: choose which files, by context, uploader or name")
+    return replace(wanted, created_before=until)
+
+
+async def show(visit: Visit) -> Response:
+    """Show one file; of a deleted one, how it is restored."""
+    try:
+        return await _show(visit)
+    except NotFound:
+        deleted = await visit.services.files.get_deleted(visit.tenant_id, visit.request.path_params["file_id"])
+        return visit.page("files/show_deleted.html", status=404, file=deleted)
+
+
+async def show_deleted(visit: Visit) -> Response:
+    """Show deleted files that can be restored, the newest uploads first."""
+    context_key = visit.asked("context")
+    found = await visit.services.files.list_deleted(visit.tenant_id, context_key, visit.slice_request())
+    contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
+    return visit.page("files/deleted.html", found=found, contexts=contexts.items)
+
+
+async def link(visit: Visit) -> Response:
+    """Make a download link and show it. The link is made for this user: it is in the audit log."""
+    seconds = visit.sent("expires_in")
+    if seconds not in map(str, _LINK_LIVES):
+        raise Invalid("expires_in: expected one of the listed times")
+    made = await visit.services.files.link(visit.by("file.linked"), visit.request.path_params["file_id"], int(seconds))
+    return await _show(visit, download=made)
+
+
+async def _show(visit: Visit, download: object = None) -> Response:
+    file = await visit.services.files.get(visit.tenant_id, visit.request.path_params["file_id"])
+    quarantined = await visit.services.files.quarantine_of(visit.tenant_id, file.file_id)
+    buckets = await visit.services.buckets.list_all(visit.tenant_id) if visit.allows(Scope.ADMIN) else ()
+    life = await visit.services.files.life_of(visit.tenant_id, file.file_id)
+    report_id = await visit.services.files.report_id_of(visit.tenant_id, file.file_id)
+    try:
+        report = full_report(await visit.services.reports.get(visit.tenant_id, report_id), None)
+    except NotFound:  # reports are kept for a limited time
+        report = None
+    return visit.page(
+        "files/show.html",
+        file=file,
+        quarantined=quarantined,
+        life=life,
+        bucket=next((bucket for bucket in buckets if bucket.config_id == file.storage_config_id), None),
+        report=report,
+        download=download,
+        lives=_LINK_LIVES,
+    )
+
+
+async def receipt(visit: Visit) -> Response:
+    """Send the signed receipt of a file, which states what was checked and stored."""
+    file_id = visit.request.path_params["file_id"]
+    signed = await visit.services.receipts.of_file(visit.tenant_id, file_id)
+    headers = dict(HEADERS) | {"Content-Disposition": f'attachment; filename="{file_id}.jws"'}
+    return Response(signed, media_type="application/jose", headers=headers)
+
+
+async def delete(visit: Visit) -> Response:
+    """Delete the chosen files; before that, ask."""
+    chosen = [value for name, value in visit.fields if name == "file_id"][:_MOST_DELETED]
+    if not chosen:
+        raise Invalid("file_id: choose the files to delete")
+    if visit.sent("sure") != "yes":
+        files: list[FileRecord] = [await visit.services.files.get(visit.tenant_id, file_id) for file_id in chosen]
+        return visit.page("files/delete.html", files=files)
+    deleted = []
+    for file_id in chosen:
+        try:
+            await visit.services.files.delete(visit.by("file.deleted"), file_id)
+            deleted.append(file_id)
+        except (NotFound, FileHeld):  # somebody else was faster, or holds it
+            continue
+    kept = len(chosen) - len(deleted)
+    return redirect(f"/console/files{query([('notice', 'deleted'), ('kept', kept or None)], undo=' '.join(deleted))}")
+
+
+async def restore(visit: Visit) -> Response:
+    """Restore the chosen files: one, those of a list, or those that were just deleted."""
+    chosen = [value for name, value in visit.fields if name == "file_id"][:_MOST_DELETED]
+    if not chosen:
+        raise Invalid("file_id: choose the files to restore")
+    restored, full = 0, 0
+    for file_id in chosen:
+        try:
+            await visit.services.files.restore(visit.by("file.restored"), file_id)
+            restored += 1
+        except NotFound:  # its purge has begun
+            continue
+        except NoRoomToRestore:
+            full += 1
+    if len(chosen) == 1 and restored:
+        return redirect(f"/console/files/{chosen[0]}?notice=restored")
+    outcome = {"notice": "restored", "restored": restored, "full": full, "gone": len(chosen) - restored - full}
+    return redirect(f"/console/files/deleted{query(outcome)}")
+
+
+async def hold(visit: Visit) -> Response:
+    """Put a legal hold on a file, stored or deleted."""
+    file_id = visit.request.path_params["file_id"]
+    await visit.services.files.hold(visit.by("file.held"), file_id, visit.why("reason"))
+    return redirect(f"/console/files/{file_id}?notice=held")
+
+
+async def unhold(visit: Visit) -> Response:
+    """End the hold on a file."""
+    file_id = visit.request.path_params["file_id"]
+    await visit.services.files.unhold(visit.by("file.unheld"), file_id)
+    return redirect(f"/console/files/{file_id}?notice=unheld")

@@ -1,0 +1,185 @@
+"""One request to the console: who is signed in, what was sent, and how a page is made for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from sluice.access import Principal, Scope
+from sluice.api.route import read_body
+from sluice.audit import AuditAction
+from sluice.console.templating import Templates
+from sluice.errors import Invalid, Malformed
+from sluice.kit.paging import SliceRequest
+from sluice.kit.text import is_plain
+from sluice.services import Services
+from sluice.sessions import Session
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Without any referrer, browsers send forms with the origin `null`.
+    "Referrer-Policy": "same-origin",
+}
+FORM_BYTES: Final = 64 * 1024
+_MOST_FIELDS: Final = 200
+PAGE_SIZE: Final = 50
+_MOST_WORDS: Final = 1000
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class NavigationEntry:
+    """A line of the navigation: where it leads, and who sees it."""
+
+    label: str
+    path: str
+    scopes: tuple[Scope, ...]  # one of them is enough
+
+    def is_visible_to(self, principal: Principal) -> bool:
+        """Return whether a user may see the page."""
+        return any(principal.allows(scope) for scope in self.scopes)
+
+
+NAVIGATION: Final[Sequence[NavigationEntry]] = (
+    NavigationEntry("Overview", "/console/overview", (Scope.METADATA,)),
+    NavigationEntry("Files", "/console/files", (Scope.METADATA,)),
+    NavigationEntry("Jobs", "/console/jobs", (Scope.METADATA,)),
+    NavigationEntry("Rejections", "/console/rejections", (Scope.METADATA, Scope.REVIEW)),
+    NavigationEntry("Quarantine", "/console/quarantine", (Scope.REVIEW,)),
+    NavigationEntry("Contexts", "/console/contexts", (Scope.METADATA,)),
+    NavigationEntry("Buckets", "/console/buckets", (Scope.ADMIN,)),
+    NavigationEntry("Keys", "/console/keys", (Scope.ADMIN,)),
+    NavigationEntry("Integrate", "/console/integrate", (Scope.METADATA,)),
+    NavigationEntry("Webhooks", "/console/webhooks", (Scope.ADMIN,)),
+    NavigationEntry("Audit", "/console/audit", (Scope.ADMIN,)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request of a user who is signed in, and may do what it asks for. `form` has the last value of each field."""
+
+    request: Request
+    services: Services
+    templates: Templates
+    session: Session
+    principal: Principal
+    form: Mapping[str, str]
+    fields: Sequence[tuple[str, str]]
+
+    @property
+    def tenant_id(self) -> str:
+        """The tenant whose things are shown."""
+        return self.principal.tenant_id
+
+    def by(self, action: str) -> AuditAction:
+        """Return what the user is about to do, for the audit log."""
+        return AuditAction(self.principal, action, self.request.state.request_id)
+
+    def allows(self, scope: Scope) -> bool:
+        """Return whether the user has a scope."""
+        return self.principal.allows(scope)
+
+    def asked(self, name: str) -> str | None:
+        """Return a value of the address, None if it is missing or empty."""
+        return self.request.query_params.get(name) or None
+
+    def sent(self, name: str) -> str:
+        """Return a field of the form without the blanks around it; empty if it is missing."""
+        return self.form.get(name, "").strip()
+
+    def why(self, name: str) -> str:
+        """Return a field that says why, for the audit log. Raise `Invalid`."""
+        text = self.sent(name)
+        if not text or len(text) > _MOST_WORDS or not is_plain(text, lines=True):
+            raise Invalid(f"{name}: expected 1 to {_MOST_WORDS} characters that say why")
+        return text
+
+    def slice_request(self) -> SliceRequest:
+        """Return which rows of a list are asked for."""
+        return SliceRequest(PAGE_SIZE, before=self.asked("before"), after=self.asked("after"))
+
+    def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """Return a page of the console."""
+        shown = {
+            "visit": self,
+            "navigation": [entry for entry in NAVIGATION if entry.is_visible_to(self.principal)],
+            "path": self.request.url.path,
+            "asked": dict(self.request.query_params),
+            "notice": None,
+        }
+        html = self.templates.get_template(template).render(shown | values)
+        return HTMLResponse(html, status, headers=dict(HEADERS))
+
+
+def redirect(path: str) -> Response:
+    """Return a redirect that the browser follows with GET."""
+    return RedirectResponse(path, 303, headers=dict(HEADERS))
+
+
+async def read_form(request: Request) -> list[tuple[str, str]]:
+    """Return the fields of a form; raise `BodyTooLarge` or `Malformed`."""
+    raw = b"".join([chunk async for chunk in read_body(request, FORM_BYTES)])
+    try:
+        text = raw.decode("ascii")
+        # Browsers send line ends of text areas as CRLF.
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError as fault:
+        raise Malformed(errors=["body: expected fields of a form"]) from fault
+    return [(name, value.replace("\r\n", "\n")) for name, value in pairs]
+
+
+def is_same_origin(request: Request) -> bool:
+    """Return whether a page of this console sent the request.
+
+    Each browser of today names the relation in `Sec-Fetch-Site`; `Origin` is compared too where it is sent. A request
+    with neither is from no browser that could be trusted.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None and site != "same-origin":
+        return False
+    if origin is not None:
+        return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower() != ""
+    return site is not None
+
+
+def is_https(services: Services) -> bool:
+    """Return whether browsers reach the service over https."""
+    return services.public_url.startswith("https://")
+
+
+def may_carry_sessions(request: Request, services: Services) -> bool:
+    """Return whether a cookie is safe here: over https, or between a browser and a server on one machine."""
+    return is_https(services) or request.url.hostname in _LOOPBACK
+
+
+def cookie_name(services: Services, kind: str) -> str:
+    """Return the name of a cookie: with the prefix that binds it to this host and https where there is https."""
+    return f"__Host-sluice_{kind}" if is_https(services) else f"sluice_{kind}"
+
+
+def set_cookie(response: Response, services: Services, kind: str, value: str, *, seconds: int) -> None:
+    """Give the browser a cookie that no script reads and no other site sends."""
+    response.set_cookie(
+        cookie_name(services, kind),
+        value,
+        max_age=seconds,
+        path="/",
+        secure=is_https(services),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def delete_cookie(response: Response, services: Services, kind: str) -> None:
+    """Take a cookie from the browser."""
+    set_cookie(response, services, kind, "", seconds=0)

@@ -1,0 +1,275 @@
+"""The policies of a context: rules on what is measured of a file anyway, each with a mode.
+
+They are the fields `policies` and `check_modes` of the interface, and stored as they are sent. How a file is judged by
+them is in `uploads.policies`.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Final, Literal
+
+import re2
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+
+_MIME_PATTERN: Final = r"^[a-z]+/(\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$"
+_LARGEST_BYTES: Final = 500 * 1_048_576
+_MOST_TYPES: Final = 100
+_PATTERN_MEMORY_BYTES: Final = 1_048_576
+
+
+# The policies that judge what the file check measures, in the order in which they are judged.
+CONTENT_POLICIES: Final = (
+    "content_types",
+    "encrypted",
+    "active_content",
+    "programs_in_archives",
+    "image",
+    "document",
+    "media",
+    "archive",
+)
+
+
+class Mode(StrEnum):
+    """What becomes of a file that fails a check."""
+
+    OFF = "off"  # the check is not made
+    REPORT = "report"  # the file is stored; its report says that the check would fail
+    QUARANTINE = "quarantine"  # the file is stored, but cannot be downloaded until a reviewer releases it
+    ENFORCE = "enforce"  # the file is rejected
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True)
+
+
+# A field that is neither stored nor shown while it is null
+_OMITTED: Final[Any] = Field(None, exclude_if=lambda value: value is None)
+
+
+class Policy(_Value):
+    """What every policy has."""
+
+    mode: Annotated[Mode, Field(strict=False, description="`off`, `report`, `quarantine` or `enforce`.")] = Mode.ENFORCE
+
+
+def _in_order(items: list[str]) -> list[str]:
+    return sorted(set(items))
+
+
+class ContentTypes(Policy):
+    """Refuse content of a type that is not on the list."""
+
+    allow: Annotated[
+        list[Annotated[str, Field(max_length=100, pattern=_MIME_PATTERN)]],
+        Field(min_length=1, max_length=_MOST_TYPES, description="Content types; `image/*` allows all images."),
+        AfterValidator(_in_order),
+    ]
+
+
+class EncryptedContent(Policy):
+    """Refuse files that are protected by a password, and archives with such members."""
+
+
+ActiveContentKind = Literal[
+    "macros", "macro_sheets", "scripts", "launch_actions", "objects", "templates", "links", "dde", "formulas"
+]
+
+
+class ActiveContent(Policy):
+    """Refuse macros, scripts, launch actions, packed objects, external templates and links."""
+
+    kinds: Annotated[
+        list[ActiveContentKind],
+        Field(
+            min_length=1,
+            max_length=20,
+            description="Which kinds are refused. All but `formulas` (CSV cells that call a function) by default.",
+        ),
+        AfterValidator(_in_order),
+    ] = Field(default_factory=lambda: list(ACTIVE_CONTENT_BY_DEFAULT))
+
+
+ACTIVE_CONTENT_BY_DEFAULT: Final[tuple[ActiveContentKind, ...]] = (
+    "dde",
+    "launch_actions",
+    "links",
+    "macro_sheets",
+    "macros",
+    "objects",
+    "scripts",
+    "templates",
+)
+
+
+class ProgramsInArchives(Policy):
+    """Refuse archives that contain programs or scripts."""
+
+
+_Pixels = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Image(Policy):
+    """Refuse pictures by their size or animation."""
+
+    min_width: _Pixels | None = _OMITTED
+    max_width: _Pixels | None = _OMITTED
+    min_height: _Pixels | None = _OMITTED
+    max_height: _Pixels | None = _OMITTED
+    max_pixels: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = _OMITTED
+    allow_animation: bool = True
+
+    @model_validator(mode="after")
+    def _require_room(self) -> "Image":
+        for side, least, most in (
+            ("width", self.min_width, self.max_width),
+            ("height", self.min_height, self.max_height),
+        ):
+            if least is not None and most is not None and least > most:
+                raise ValueError(f"expected min_{side} to be at most max_{side}, found {least} and {most}")
+        return self
+
+
+_Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Document(Policy):
+    """Refuse documents with too many pages, sheets or slides."""
+
+    max_pages: _Count | None = _OMITTED
+    max_sheets: _Count | None = _OMITTED
+    max_slides: _Count | None = _OMITTED
+
+
+class Media(Policy):
+    """Refuse recordings that are too long or use other codecs."""
+
+    max_duration_seconds: Annotated[int, Field(ge=1, le=1_000_000)] | None = _OMITTED
+    codecs: Annotated[
+        list[Annotated[str, Field(max_length=40, pattern="^[a-z0-9_]+$")]],
+        Field(max_length=_MOST_TYPES, description="Accepted codecs, such as `h264` and `aac`; an empty list: all."),
+    ] = Field(default_factory=list)
+
+
+class Archive(Policy):
+    """Refuse archives above limits that are lower than those of the service."""
+
+    max_members: Annotated[int, Field(ge=1, le=50_000)] | None = _OMITTED
+    max_depth: Annotated[int, Field(ge=0, le=4, description="0: no archive inside an archive.")] | None = _OMITTED
+    max_unpacked_bytes: Annotated[int, Field(ge=1, le=4 * 1024**3)] | None = _OMITTED
+
+
+class MinSize(Policy):
+    """Refuse files with fewer bytes."""
+
+    bytes: Annotated[int, Field(ge=1, le=_LARGEST_BYTES)]
+
+
+def _readable_pattern(pattern: str) -> str:
+    try:
+        compile_pattern(pattern)
+    except re2.error as fault:
+        reason = fault.args[0].decode(errors="replace") if isinstance(fault.args[0], bytes) else str(fault)
+        raise ValueError(f"expected a pattern in RE2 syntax: {reason}") from fault
+    return pattern
+
+
+class FilenamePattern(Policy):
+    """Refuse files whose whole name does not match a pattern."""
+
+    pattern: Annotated[
+        str,
+        Field(min_length=1, max_length=500, description="RE2 syntax; the whole name has to match."),
+        AfterValidator(_readable_pattern),
+    ]
+
+
+class Duplicates(Policy):
+    """Refuse files whose bytes are stored in the context already."""
+
+
+class Policies(_Value):
+    """All policies of a context; those that are null are not applied."""
+
+    content_types: ContentTypes | None = _OMITTED
+    encrypted: EncryptedContent | None = _OMITTED
+    active_content: ActiveContent | None = _OMITTED
+    programs_in_archives: ProgramsInArchives | None = _OMITTED
+    image: Image | None = _OMITTED
+    document: Document | None = _OMITTED
+    media: Media | None = _OMITTED
+    archive: Archive | None = _OMITTED
+    min_size_bytes: MinSize | None = _OMITTED
+    filename_pattern: FilenamePattern | None = _OMITTED
+    duplicates: Duplicates | None = _OMITTED
+
+    @cached_property
+    def content_modes(self) -> frozenset[Mode]:
+        """The modes of the policies that judge what the file check measures, without those that are off."""
+        judging = (getattr(self, name) for name in CONTENT_POLICIES)
+        return frozenset(policy.mode for policy in judging if policy is not None) - {Mode.OFF}
+
+    @property
+    def need_duplicates(self) -> bool:
+        """Whether the context's stored files are searched for the same bytes."""
+        return self.duplicates is not None and self.duplicates.mode is not Mode.OFF
+
+    @property
+    def refuse_duplicates(self) -> bool:
+        """Whether a file whose bytes are stored already is rejected."""
+        return self.duplicates is not None and self.duplicates.mode is Mode.ENFORCE
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the policies that are set, as they are stored and shown."""
+        return self.model_dump(mode="json")
+
+
+def _not_off(mode: Mode) -> Mode:
+    if mode is Mode.OFF:
+        raise ValueError("expected 'report', 'quarantine' or 'enforce'; the boolean of the check switches it off")
+    return mode
+
+
+CheckMode = Annotated[Mode, Field(strict=False), AfterValidator(_not_off)]
+
+
+class CheckModes(_Value):
+    """How the three checks of the interface act where they are on. A check whose boolean is false is off."""
+
+    integrity: CheckMode = Mode.ENFORCE
+    blank: CheckMode = Mode.ENFORCE
+    malware: CheckMode = Mode.ENFORCE
+
+    def to_json(self) -> dict[str, str]:
+        """Return the modes that are not the default, as they are stored and shown."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+NO_POLICIES: Final = Policies()
+ALL_ENFORCED: Final = CheckModes()
+
+
+def policies_of(stored: Mapping[str, Any] | None) -> Policies:
+    """Return the policies that `to_json` wrote; None means no policies."""
+    return Policies.model_validate(stored) if stored else NO_POLICIES
+
+
+def check_modes_of(stored: Mapping[str, Any] | None) -> CheckModes:
+    """Return the modes that `to_json` wrote; None means the default."""
+    return CheckModes.model_validate(stored) if stored else ALL_ENFORCED
+
+
+@lru_cache(maxsize=1000)
+def compile_pattern(pattern: str) -> Any:
+    """Return the compiled pattern, which matches in linear time; raise `re2.error`."""
+    options = re2.Options()
+    options.max_mem = _PATTERN_MEMORY_BYTES
+    options.log_errors = False
+    return re2.compile(pattern, options)

@@ -1,0 +1,171 @@
+"""Later scans, the quarantine, and the reviews of files in it."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sluice.db.schema import files
+from sluice.db.sql import AnyRow, now, now_plus
+from sluice.files.record import FileRecord, Quarantined, Review
+from sluice.files.repository.rows import EVENT_COLUMNS, SHOWN, is_in_quarantine, record_of, stored_row
+
+_QUARANTINED = [files.c[name] for name in Quarantined.__slots__]
+
+
+async def find_stale_verdicts(
+    connection: AsyncConnection, engine: str, limit: int, *, prefix: str = ""
+) -> list[FileRecord]:
+    """Return stored files last scanned by another engine version (beginning with `prefix`), oldest verdict first.
+
+    Files that were never scanned, are in quarantine, or are postponed are left out. Versions are few, and each is one
+    descent of an index, so the query is cheap however many files there are.
+    """
+    found: list[AnyRow] = []
+    version: str | None = prefix
+    while version is not None:
+        later = select(func.min(files.c.scanned_with)).where(files.c.state == "stored", files.c.scanned_with > version)
+        version = (await connection.execute(later)).scalar_one()
+        if version is None or not version.startswith(prefix):
+            break
+        if version != engine:
+            query = select(*SHOWN, files.c.scanned_at).where(files.c.scanned_with == version, *_may_be_rescanned())
+            found += (await connection.execute(query.order_by(files.c.scanned_at).limit(limit))).all()
+    found.sort(key=lambda row: row.scanned_at)
+    shown = FileRecord.__slots__
+    return [FileRecord(**{name: getattr(row, name) for name in shown}) for row in found[:limit]]
+
+
+def _may_be_rescanned() -> tuple[ColumnElement[bool], ...]:
+    is_free = or_(files.c.rescan_at.is_(None), files.c.rescan_at <= now())
+    return files.c.state == "stored", files.c.quarantined_at.is_(None), is_free
+
+
+async def find_asked_rescans(connection: AsyncConnection, limit: int) -> list[FileRecord]:
+    """Return files in quarantine that a reviewer wants to be scanned, those who wait longest first."""
+    asked = (files.c.quarantined_at.is_not(None), files.c.rescan_at <= now(), files.c.state == "stored")
+    query = select(*SHOWN).where(*asked).order_by(files.c.rescan_at).limit(limit)
+    return [record_of(row) for row in (await connection.execute(query)).all()]
+
+
+async def claim_rescan(
+    connection: AsyncConnection, tenant_id: str, file_id: str, engine: str, lease: timedelta
+) -> bool:
+    """Claim a stored file for a scan by `engine`; return whether it was neither claimed nor scanned meanwhile.
+
+    A file in quarantine is claimed if a reviewer wants it to be scanned, whatever scanned it last.
+    """
+    is_stale = and_(files.c.scanned_with != engine, *_may_be_rescanned())
+    is_asked = and_(files.c.quarantined_at.is_not(None), files.c.rescan_at <= now())
+    statement = (
+        update(files)
+        .where(*stored_row(tenant_id, file_id), or_(is_stale, is_asked))
+        .values(rescan_at=now_plus(lease))
+        .returning(files.c.file_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def postpone_rescan(connection: AsyncConnection, tenant_id: str, file_id: str, pause: timedelta) -> None:
+    """Return a claimed file unscanned: it is due again after the pause."""
+    claimed = (files.c.tenant_id == tenant_id, files.c.file_id == file_id)
+    await connection.execute(update(files).where(*claimed).values(rescan_at=now_plus(pause)))
+
+
+async def write_verdict(
+    connection: AsyncConnection,
+    tenant_id: str,
+    file_id: str,
+    engine: str,
+    at: datetime,
+    *,
+    again_after: timedelta | None,
+    threat: str | None,
+    is_clean: bool,
+) -> AnyRow | None:
+    """Write the verdict of a later scan.
+
+    Return the file with `quarantined_at`, which is not None if it is in quarantine; None if it is no longer stored.
+    """
+    mark: dict[str, ColumnElement[Any] | str | None] = {}
+    if threat is not None:
+        # The threat outlives a release from quarantine, which is for this threat alone.
+        is_known = or_(is_in_quarantine(), files.c.threat == threat)
+        mark = {"quarantined_at": case((is_known, files.c.quarantined_at), else_=at), "threat": threat}
+    elif is_clean:
+        mark = {"threat": case((is_in_quarantine(), None), else_=files.c.threat)}
+    statement = (
+        update(files)
+        .where(*stored_row(tenant_id, file_id))
+        .values(
+            scanned_with=engine,
+            scanned_at=at,
+            # In quarantine it would be a reviewer's wish.
+            rescan_at=None
+            if again_after is None or threat is not None
+            else case((is_in_quarantine(), None), else_=now_plus(again_after)),
+            **mark,
+        )
+        .returning(files.c.quarantined_at, files.c.download_count, *EVENT_COLUMNS)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def find_quarantine_mark(connection: AsyncConnection, tenant_id: str, file_id: str) -> Quarantined | None:
+    """Return since when a file is in quarantine, and why; None if it is not."""
+    query = select(*_QUARANTINED).where(*stored_row(tenant_id, file_id), files.c.quarantined_at.is_not(None))
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else Quarantined(**row._mapping)  # noqa: SLF001  (documented)
+
+
+async def list_quarantined(
+    connection: AsyncConnection, tenant_id: str | None, context_key: str | None, after: str, limit: int
+) -> list[Quarantined]:
+    """Return files in quarantine whose id comes after `after`, in the order of ids.
+
+    They are of one tenant or of all, and of one context or of all.
+    """
+    conditions: list[ColumnElement[bool]] = [is_in_quarantine(), files.c.state == "stored", files.c.file_id > after]
+    if tenant_id is not None:
+        conditions.append(files.c.tenant_id == tenant_id)
+    if context_key is not None:
+        conditions.append(files.c.context_key == context_key)
+    query = select(*_QUARANTINED).where(*conditions).order_by(files.c.file_id).limit(limit)
+    rows = (await connection.execute(query)).all()
+    return [Quarantined(**row._mapping) for row in rows]  # noqa: SLF001  (documented)
+
+
+async def lock_quarantined(connection: AsyncConnection, tenant_id: str, file_id: str) -> AnyRow | None:
+    """Lock a file in quarantine and return what the first of two reviewers decided; None if it is not in quarantine."""
+    columns = (files.c.review_decision, files.c.reviewed_by)
+    query = select(*columns).where(*stored_row(tenant_id, file_id), is_in_quarantine())
+    return (await connection.execute(query.with_for_update())).one_or_none()
+
+
+async def note_review(connection: AsyncConnection, tenant_id: str, file_id: str, review: Review) -> None:
+    """Write what the first of two reviewers decided on a file in quarantine."""
+    values = {name: getattr(review, name) for name in Review.__slots__}
+    await connection.execute(update(files).where(*stored_row(tenant_id, file_id)).values(values))
+
+
+async def clear_quarantine(connection: AsyncConnection, tenant_id: str, file_id: str) -> AnyRow | None:
+    """Take a file out of quarantine; return what events tell of it, None if it was not in quarantine."""
+    statement = (
+        update(files)
+        .where(*stored_row(tenant_id, file_id), is_in_quarantine())
+        .values(quarantined_at=None, rescan_at=None, review_decision=None, reviewed_by=None, reviewed_at=None)
+        .returning(*EVENT_COLUMNS)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def ask_rescan(connection: AsyncConnection, tenant_id: str, file_id: str) -> bool:
+    """Let the worker scan a file in quarantine; return whether it is in quarantine."""
+    statement = (
+        update(files)
+        .where(*stored_row(tenant_id, file_id), is_in_quarantine())
+        .values(rescan_at=now())
+        .returning(files.c.file_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None

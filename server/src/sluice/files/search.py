@@ -1,0 +1,223 @@
+"""Search among the stored files of one tenant: the same work at most, however many files there are.
+
+One filter, the *lead*, is looked up in its index. If it has at most `MOST_SEARCHED` files, all other filters are
+compared with these, and the result is complete. If every filter has more, the first `MOST_SEARCHED` files of one index,
+in the order asked for, are compared, and the result says that it may not be complete. A single filter that an index
+holds in order needs no comparison.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, exists, func, or_, select, union
+
+from sluice.db.schema import IS_DELETED, IS_STORED, file_metadata, files
+from sluice.db.sql import Connection
+from sluice.files.record import FileFilter, FileOrder, FileRecord, metadata_text
+from sluice.kit.ids import first_id
+from sluice.kit.paging import Page, PageRequest
+
+MOST_SEARCHED: Final = 10_000
+
+_columns = files.c
+_SHOWN: Final = [_columns[name] for name in FileRecord.__slots__]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """One page of a search, whose total counts to `MOST_SEARCHED`, and whether every file was compared."""
+
+    page: Page[FileRecord]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Lead:
+    """Ids of files that an index holds, and the filter that they meet. `in_order`: of their ids, that is of time."""
+
+    ids: Select[Any]
+    meets: FileFilter
+    in_order: bool = True
+
+
+async def search(
+    connection: Connection, tenant_id: str, wanted: FileFilter, order: FileOrder, request: PageRequest
+) -> FoundFiles:
+    """Return one page of the files that meet `wanted`."""
+    by_size, descending = order.endswith("size_bytes"), order.startswith("-")
+    lead, is_complete = await _choose(connection, tenant_id, wanted)
+    if by_size and not is_complete:
+        lead = _by_size(tenant_id, wanted)
+    rest = wanted != lead.meets
+    ids = lead.ids.limit(MOST_SEARCHED)
+    if not is_complete:
+        (column,) = lead.ids.selected_columns
+        ids = ids.order_by(*_in_order([_columns.size_bytes, column] if by_size else [column], descending=descending))
+        if rest and wanted.filename is not None:
+            # The whole name, which an index finds among all files, beside its parts among the first.
+            named = _ids(tenant_id, _columns.original_filename == wanted.filename).limit(MOST_SEARCHED)
+            ids = select(union(select(ids.subquery()), select(named.subquery())).subquery())
+    found = ids.subquery()
+    (found_id,) = found.c
+    conditions = [_columns.tenant_id == tenant_id, IS_STORED, *(_conditions(tenant_id, wanted) if rest else ())]
+    matching = select(_columns.file_id).join(found, found_id == _columns.file_id).where(*conditions)
+    total = await _count(connection, matching if rest else ids, MOST_SEARCHED)
+    # First the ids of the page, and then its rows: so that no wide row is sorted.
+    if by_size:
+        chosen = matching.order_by(*_in_order([_columns.size_bytes, _columns.file_id], descending=descending))
+    elif rest:
+        chosen = matching.order_by(*_in_order([_columns.file_id], descending=descending))
+    else:
+        chosen = select(found_id).order_by(*_in_order([found_id], descending=descending))
+    page = chosen.offset(request.offset).limit(request.page_size).subquery()
+    query = select(*_SHOWN).join(page, page.c.file_id == _columns.file_id).where(_columns.tenant_id == tenant_id)
+    rows = (await connection.execute(query)).all()
+    records = [FileRecord(**row._mapping) for row in rows]  # noqa: SLF001  (SQLAlchemy's documented name)
+    records.sort(key=lambda file: (file.size_bytes if by_size else 0, file.file_id), reverse=descending)
+    return FoundFiles(Page(tuple(records), request, total), is_complete=is_complete or not rest)
+
+
+async def walk(
+    connection: Connection, tenant_id: str, wanted: FileFilter, after: str, limit: int
+) -> tuple[Sequence[str], str | None]:
+    """Compare the next `limit` files behind the id `after`, in the order of their ids.
+
+    Return the ids of those that meet `wanted`, and the id after which to continue, None at the end.
+    """
+    lead, _is_small = await _choose(connection, tenant_id, wanted)
+    (column,) = lead.ids.selected_columns
+    rows = (await connection.execute(lead.ids.where(column > after).order_by(column).limit(limit))).all()
+    compared = [row.file_id for row in rows]
+    conditions = [_columns.tenant_id == tenant_id, IS_STORED, _columns.file_id.in_(compared)]
+    query = select(_columns.file_id).where(*conditions, *_conditions(tenant_id, wanted)).order_by(_columns.file_id)
+    found = (await connection.execute(query)).scalars().all() if compared else []
+    return list(found), compared[-1] if len(compared) == limit else None
+
+
+async def walk_deleted(
+    connection: Connection, tenant_id: str, wanted: FileFilter, after: str, limit: int
+) -> tuple[Sequence[str], str | None]:
+    """Compare the next `limit` deleted files, as `walk` does with those that are stored."""
+    deleted = [_columns.tenant_id == tenant_id, IS_DELETED, _columns.file_id > after]
+    window = select(_columns.file_id).where(*deleted, *_period(_columns.file_id, wanted))
+    window_rows = (await connection.execute(window.order_by(_columns.file_id).limit(limit))).all()
+    compared = [row.file_id for row in window_rows]
+    if not compared:
+        return (), None
+    # The index of metadata holds stored files only.
+    conditions = [*deleted[:2], _columns.file_id.in_(compared), *_conditions(tenant_id, replace(wanted, metadata=()))]
+    query = select(_columns.file_id, _columns.metadata).where(*conditions).order_by(_columns.file_id)
+    rows = (await connection.execute(query)).all()
+    found = [
+        row.file_id
+        for row in rows
+        if all(metadata_text(row.metadata.get(name)) == value for name, value in wanted.metadata)
+    ]
+    return found, compared[-1] if len(compared) == limit else None
+
+
+async def _choose(connection: Connection, tenant_id: str, wanted: FileFilter) -> tuple[_Lead, bool]:
+    """Return a lead with at most `MOST_SEARCHED` files and True; if there is none, one that is in order and False."""
+    leads = _leads(tenant_id, wanted)
+    for lead in leads:
+        if await _count(connection, lead.ids, MOST_SEARCHED + 1) <= MOST_SEARCHED:
+            return lead, True
+    return next(lead for lead in leads if lead.in_order), False
+
+
+def _leads(tenant_id: str, wanted: FileFilter) -> list[_Lead]:
+    """Return the filters that an index serves, each alone with the period, the likely rarest first.
+
+    The last one, which is always there, is the list of all files.
+    """
+    period = FileFilter(created_after=wanted.created_after, created_before=wanted.created_before)
+    leads = [
+        _Lead(
+            select(file_metadata.c.file_id).where(
+                file_metadata.c.tenant_id == tenant_id,
+                file_metadata.c.name == name,
+                file_metadata.c.value == value,
+                *_period(file_metadata.c.file_id, wanted),
+            ),
+            replace(period, metadata=((name, value),)),
+        )
+        for name, value in wanted.metadata
+    ]
+    if wanted.sha256 is not None:
+        leads.append(
+            _Lead(_ids(tenant_id, _columns.sha256 == wanted.sha256), FileFilter(sha256=wanted.sha256), in_order=False)
+        )
+    if wanted.status == "quarantined":
+        is_marked = _columns.quarantined_at.is_not(None)
+        ids = _ids(tenant_id, is_marked, *_period(_columns.file_id, wanted))
+        leads.append(_Lead(ids, replace(period, status="quarantined")))
+    for names in (("content_type",), ("context_key", "uploaded_by"), ("uploaded_by",), ("context_key",)):
+        named = {name: getattr(wanted, name) for name in names}
+        if None not in named.values():
+            equal = [_columns[name] == value for name, value in named.items()]
+            leads.append(_Lead(_ids(tenant_id, *equal, *_period(_columns.file_id, wanted)), replace(period, **named)))
+    if wanted.min_size is not None:
+        leads.append(_by_size(tenant_id, wanted))
+    return [*leads, _Lead(_ids(tenant_id, *_period(_columns.file_id, wanted)), period)]
+
+
+def _by_size(tenant_id: str, wanted: FileFilter) -> _Lead:
+    large = () if wanted.min_size is None else (_columns.size_bytes >= wanted.min_size,)
+    return _Lead(_ids(tenant_id, *large), FileFilter(min_size=wanted.min_size), in_order=False)
+
+
+def _ids(tenant_id: str, *conditions: ColumnElement[bool]) -> Select[Any]:
+    return select(_columns.file_id).where(_columns.tenant_id == tenant_id, IS_STORED, *conditions)
+
+
+def _period(column: ColumnElement[str], wanted: FileFilter) -> list[ColumnElement[bool]]:
+    # By the id, which begins with its moment: so every index that ends with it serves the period too.
+    conditions = []
+    if wanted.created_after is not None:
+        conditions.append(column >= first_id("file", wanted.created_after))
+    if wanted.created_before is not None:
+        conditions.append(column < first_id("file", wanted.created_before))
+    return conditions
+
+
+def _conditions(tenant_id: str, wanted: FileFilter) -> list[ColumnElement[bool]]:
+    """Return what each row is compared with."""
+    conditions = _period(_columns.file_id, wanted)
+    for name in ("context_key", "uploaded_by", "sha256", "content_type"):
+        value = getattr(wanted, name)
+        if value is not None:
+            conditions.append(_columns[name] == value)
+    if wanted.filename is not None:
+        lowered = func.lower(_columns.original_filename)
+        # SQLite folds the case of ASCII letters alone.
+        conditions.append(
+            or_(
+                lowered.contains(wanted.filename.lower(), autoescape=True),
+                _columns.original_filename == wanted.filename,
+            )
+        )
+    if wanted.min_size is not None:
+        conditions.append(_columns.size_bytes >= wanted.min_size)
+    if wanted.status is not None:
+        is_marked = _columns.quarantined_at.is_not(None)
+        conditions.append(is_marked if wanted.status == "quarantined" else ~is_marked)
+    for name, value in wanted.metadata:
+        conditions.append(
+            exists().where(
+                file_metadata.c.tenant_id == tenant_id,
+                file_metadata.c.file_id == _columns.file_id,
+                file_metadata.c.name == name,
+                file_metadata.c.value == value,
+            )
+        )
+    return conditions
+
+
+def _in_order(keys: Sequence[ColumnElement[Any]], *, descending: bool) -> list[ColumnElement[Any]]:
+    return [key.desc() if descending else key.asc() for key in keys]
+
+
+async def _count(connection: Connection, ids: Select[Any], limit: int) -> int:
+    counted = ids.limit(limit).subquery()
+    return int((await connection.execute(select(func.count()).select_from(counted))).scalar_one())

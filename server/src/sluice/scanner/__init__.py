@@ -1,0 +1,30 @@
+"""Malware scanners: the contract, and the engines behind it.
+
+What a result means for an upload is decided in `uploads`.
+"""
+
+from sluice.scanner.protocol import (
+    Clean,
+    EngineVersion,
+    FindsScanLimit,
+    Incomplete,
+    Infected,
+    Scanner,
+    ScannerUnavailable,
+    ScanResult,
+)
+from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, parse_unpack_report
+
+__all__ = [
+    "CHECK_AND_SCAN_BYTES",
+    "Clean",
+    "EngineVersion",
+    "FindsScanLimit",
+    "Incomplete",
+    "Infected",
+    "ScanResult",
+    "Scanner",
+    "ScannerUnavailable",
+    "UnpackReport",
+    "parse_unpack_report",
+]

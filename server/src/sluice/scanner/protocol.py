@@ -1,0 +1,134 @@
+"""The contract of a malware scanner: the `Scanner` protocol and its results."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from sluice.kit.health import EngineHealth
+from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.unpack import UnpackReport
+from sluice_inspect.threats import RULES_VERSION
+
+# What a scanner makes of content behind a password; passwords are never asked for or tried. `allow`: a password does
+# not make a file a bad one, so what was found in the rest decides. `incomplete`: unread content is not clean, so such
+# files are refused (with clamd, only if it is set to `AlertEncrypted yes`). The default is `allow`: password-protected
+# files are intact files.
+EncryptedPolicy = Literal["allow", "incomplete"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineVersion:
+    """What a verdict holds for: an engine and its version, the version of its signatures, and that of our own rules.
+
+    `signatures` is empty if the engine has no number for them: they may then change without notice.
+    """
+
+    engine: str
+    signatures: str
+    rules: str = RULES_VERSION
+
+    def __str__(self) -> str:
+        return f"{self.engine}/{self.signatures}+{self.rules}"
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """All of the bytes were scanned and nothing was found.
+
+    `member` is the address of the daemon that gave the verdict, if there are several. `cached` marks a verdict that was
+    given earlier on the same bytes by the same engine version. `flags` name what is no threat and yet worth knowing,
+    such as a macro that runs on opening.
+    """
+
+    engine: str
+    signatures: str
+    ms: float
+    member: str = ""
+    cached: bool = False
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Infected:
+    """The scanner names a threat."""
+
+    threat: str
+    engine: str
+    signatures: str
+    ms: float
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """The scanner replied, but did not scan all of it: a size, recursion or time limit of its own. Never clean."""
+
+    why: str
+    engine: str
+    signatures: str
+    ms: float
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScannerUnavailable:
+    """No valid reply came in time. Neither clean nor infected: the upload has to be tried again."""
+
+    why: str
+    engine: str
+
+
+ScanResult = Clean | Infected | Incomplete | ScannerUnavailable
+
+
+class Scanner(Protocol):
+    """Looks for malware in sealed bytes."""
+
+    name: str
+
+    @property
+    def engine_version(self) -> EngineVersion | None:
+        """What a verdict given now would most likely hold for; None if unknown. Does no I/O."""
+
+    @property
+    def scan_limit(self) -> int | None:
+        """Size in bytes of the largest file that is scanned to its end; None if there is no limit or it is unknown.
+
+        Does no I/O.
+        """
+
+    async def scan(
+        self,
+        sealed: Sealed,
+        *,
+        tenant_id: str,
+        unpack_report: "asyncio.Future[UnpackReport | None] | None" = None,
+    ) -> ScanResult:
+        """Scan all of the bytes within the engine's own deadline.
+
+        Never raises for a fault of the engine: that is `ScannerUnavailable`.
+
+        `unpack_report` is a future of the caller's, given if the sandbox checks the same bytes meanwhile, and resolved
+        when it has done so. Its result is the report of the job that checked a file of up to `CHECK_AND_SCAN_BYTES` and
+        scanned it too. It is None if that job did not scan, and for larger files: then the engine has the sandbox scan
+        the file in a job of its own. Engines begin whatever else they do without waiting for the future, and never
+        cancel it.
+        """
+        ...
+
+    async def health(self) -> EngineHealth:
+        """Return the engine's health: version, signature version, limits. Never raises."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections. A second call is a no-op."""
+        ...
+
+
+@runtime_checkable
+class FindsScanLimit(Protocol):
+    """A scanner that needs time to find out its `scan_limit`."""
+
+    async def find_scan_limit(self, seconds: float, size: int | None = None) -> None:
+        """Find `scan_limit`, in at most `seconds`; do nothing if files of `size` bytes are known to be scanned."""
+        ...

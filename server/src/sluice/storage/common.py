@@ -1,0 +1,59 @@
+"""Code that both object stores share: the rule for keys, and the probe."""
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+from typing import Final
+
+from sluice.storage.protocol import ObjectStore, StoreError
+from sluice_inspect.sandbox.sealed import Sealed
+
+KEY_BYTES: Final = 1024  # S3's own limit, in UTF-8: docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+_NOT_TEXT: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_NOT_A_NAME: Final = frozenset({"", ".", ".."})
+_PROBE_BODY: Final = b"Sluice wrote this to see whether it can. It may be deleted.\n"
+
+
+def validate_key(key: str) -> str:
+    """Return `key`; raise `StoreError` if it could leave its store, or if stores would read it differently."""
+    if not 0 < len(key.encode(errors="replace")) <= KEY_BYTES:
+        raise StoreError(f"A key has 1 to {KEY_BYTES} bytes.")
+    if not _NOT_A_NAME.isdisjoint(key.split("/")):
+        raise StoreError("A key is relative and has no empty, `.` or `..` part.")
+    if _NOT_TEXT.search(key):
+        raise StoreError("A key has no control characters.")
+    return key
+
+
+async def probe_store(store: ObjectStore, folder: str) -> None:
+    """Put, read and delete one small object under a new key in `folder`; raise `StoreError` with what failed."""
+    key = f"{folder}/{secrets.token_hex(16)}"
+    if await store.size(key) is not None:
+        raise StoreError("The store reports an object that was never put there.")
+    try:
+        found = await _put_and_read(store, key)
+    except StoreError:
+        with contextlib.suppress(StoreError):  # the first error is the one to report
+            await store.delete(key)
+        raise
+    await store.delete(key)
+    if found != _PROBE_BODY:
+        raise StoreError("The store returned other bytes than were put there.")
+    if await store.size(key) is not None:
+        raise StoreError("The store still holds an object that was just deleted.")
+
+
+async def _put_and_read(store: ObjectStore, key: str) -> bytes:
+    fd = os.memfd_create("probe", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, _PROBE_BODY)
+        sealed = Sealed(fd, len(_PROBE_BODY), hashlib.sha256(_PROBE_BODY).digest())
+        await store.put(key, sealed, content_type="text/plain")
+    finally:
+        os.close(fd)
+    try:
+        return b"".join([chunk async for chunk in store.read(key)])
+    except KeyError:
+        raise StoreError("The store does not find an object that was just put there.") from None

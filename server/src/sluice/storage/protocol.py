@@ -1,0 +1,173 @@
+"""The contract of an object store and its optional abilities.
+
+Keys are relative, `/`-separated, never begin or end with `/`, hold no empty, `.` or `..` segment, and are never reused.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol, runtime_checkable
+
+from sluice.kit.health import EngineHealth
+from sluice_inspect.sandbox.sealed import Sealed
+
+
+class StoreError(Exception):
+    """The store did not do what was asked, and may do so later. `str()` is one sentence without secrets.
+
+    `part` names the store in an error response.
+    """
+
+    part = "storage"
+
+
+class StoreUnavailable(StoreError):
+    """The store does not respond, or refuses every request: the next request is likely to fail as well."""
+
+
+class StoreFull(StoreError):
+    """The store has no room left."""
+
+
+class EndpointNotAllowed(StoreError):
+    """The operator does not allow the endpoint of the bucket, or not any more. No request was sent to it."""
+
+    part = "storage (the operator does not allow the bucket's endpoint)"
+
+
+class ObjectStore(Protocol):
+    """Whole objects by key. Every method raises `StoreError` when the store cannot be used, and nothing else."""
+
+    async def put(self, key: str, sealed: Sealed, *, content_type: str) -> None:
+        """Store all bytes under `key`, durably and all or nothing: when this returns, they survive a crash."""
+        ...
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """Yield at most `length` bytes of the object from `start`, in chunks of at most 1 MiB.
+
+        Iterating raises `KeyError` when there is no such object.
+        """
+        ...
+
+    async def size(self, key: str) -> int | None:
+        """Return the object's size in bytes, or None when there is no such object."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Delete the object. A missing object is a no-op."""
+        ...
+
+    async def probe(self) -> None:
+        """Put, read and delete one small object; raise `StoreError` with a sentence that an operator can act on."""
+        ...
+
+    async def health(self) -> EngineHealth:
+        """Return the state of the store. Never raises."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections and threads. A second call is a no-op."""
+        ...
+
+
+@runtime_checkable
+class SupportsSpeculativePut(Protocol):
+    """A store that can receive the bytes of an object before it is known whether the object may exist."""
+
+    def can_put_speculatively(self, size: int) -> bool:
+        """Return whether the upload of an object of `size` bytes can start now."""
+        ...
+
+    async def put_speculatively(
+        self, key: str, sealed: Sealed, *, content_type: str, allowed: "asyncio.Future[bool]"
+    ) -> None:
+        """Send the bytes, but create the object only once `allowed` is True.
+
+        Raise `StoreError`, with nothing left behind, when it is False.
+        """
+        ...
+
+
+@runtime_checkable
+class KeepsFiles(ObjectStore, Protocol):
+    """A store whose objects are files of this machine."""
+
+    async def create_file(self, key: str) -> int:
+        """Create an empty object and return a descriptor to write it, which the caller closes.
+
+        What is written survives a crash of the process; a crash of the machine may lose it, unless it is put.
+        """
+        ...
+
+    async def open_file(self, key: str, *, writable: bool = False) -> int:
+        """Return a descriptor of the object's file, which the caller closes. Raise `KeyError` if there is none."""
+        ...
+
+
+@runtime_checkable
+class DeletesMany(Protocol):
+    """A store that deletes many objects with few requests."""
+
+    async def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Delete the objects; return the keys that could not be deleted, each with the reason as one sentence.
+
+        Missing objects are no failure. Raise `StoreError` when the store as a whole cannot be used; some objects may be
+        deleted by then, and the call can be repeated.
+        """
+        ...
+
+
+@runtime_checkable
+class SweepsLeftovers(Protocol):
+    """A store in which a crash can leave unfinished objects outside every key."""
+
+    async def sweep(self, *, older_than_seconds: float) -> int:
+        """Delete unfinished objects that were begun longer ago than that; return how many. Raise `StoreError`."""
+        ...
+
+
+@runtime_checkable
+class AbortsStaleParts(Protocol):
+    """A store that keeps, and bills, the parts of multipart uploads that were neither completed nor aborted."""
+
+    async def abort_stale_parts(self, prefix: str, older_than: timedelta, is_ours: Callable[[str], bool]) -> int:
+        """Abort uploads that began longer ago than that, under keys below `prefix` that `is_ours` accepts.
+
+        Return how many. Raise `StoreError`.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListedObject:
+    """One object of a listing; `size` is in bytes."""
+
+    key: str
+    size: int
+
+
+@runtime_checkable
+class ListsObjects(Protocol):
+    """A store that lists its objects, for comparison with the database."""
+
+    def list_objects(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ListedObject]]:
+        """Yield the objects below the folder `prefix` (empty: all) with keys after `after`, in batches.
+
+        Keys are in the order of their UTF-8. Objects that are created or deleted meanwhile may be missing or included.
+        Iterating raises `StoreError`.
+        """
+        ...
+
+    async def is_ours(self, key: str) -> bool:
+        """Return whether this service created the object; False for a missing one. Raise `StoreError`."""
+        ...
+
+
+@runtime_checkable
+class PresignsDownloads(Protocol):
+    """A store that issues download links of its own. Links of other stores are signed and served by the service."""
+
+    async def presign(self, key: str, *, expires_in: int, filename: str, content_type: str) -> str:
+        """Return a URL that downloads the object as an attachment named `filename` for `expires_in` seconds."""
+        ...

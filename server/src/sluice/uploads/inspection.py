@@ -1,0 +1,164 @@
+"""Inspection: the file check and the malware scan of one file, as facts, which `rules` judges as soon as they are there."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from sluice.errors import ServiceUnavailable
+from sluice.observe.log import log
+from sluice.observe.stages import staged
+from sluice.scanner import (
+    CHECK_AND_SCAN_BYTES,
+    Clean,
+    Incomplete,
+    Infected,
+    Scanner,
+    ScannerUnavailable,
+    UnpackReport,
+    parse_unpack_report,
+)
+from sluice.uploads.rules import Judged, judge_content, judge_scan
+from sluice.uploads.values import ExamineFact, Rules, ScanFact
+from sluice_inspect.report import Report
+from sluice_inspect.sandbox import Completed, Crashed, NoWorker, OverLimit, Sandbox
+from sluice_inspect.sandbox.sealed import Sealed
+
+
+async def inspect(
+    judged: Judged,
+    sealed: Sealed,
+    tenant_id: str,
+    rules: Rules,
+    *,
+    sandbox: Sandbox,
+    scanner: Scanner,
+    on_checked: Callable[[str], None],
+    all_checks: bool = False,
+) -> Judged:
+    """Add what the file check found and, if the rules want it, the scan, and judge both: they run at the same time.
+
+    A file that the check rejects is not scanned to the end, since the check comes first in the order of the rules,
+    unless `all_checks` are asked for. `on_checked` is called with the content type when the check has passed and the
+    scan still runs.
+    Raise `ServiceUnavailable` if there is no checker or no scanner.
+    """
+    facts = judged.facts
+    if not rules.scan:
+        facts = replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox))
+        return judged.with_failures(facts, judge_content(facts, rules))
+    unpack_report: asyncio.Future[UnpackReport | None] = asyncio.get_running_loop().create_future()
+    scanning = asyncio.create_task(scan(sealed, tenant_id, scanner, unpack_report))
+    try:
+        facts = replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox, unpack_report))
+        judged = judged.with_failures(facts, judge_content(facts, rules))
+        if judged.rejection is not None and not all_checks:
+            return judged
+        if judged.rejection is None and not scanning.done():
+            on_checked(facts.content_type)
+        facts = replace(facts, scanned=await scanning)
+        return judged.with_failures(facts, judge_scan(facts, rules))
+    finally:
+        if not scanning.done():
+            scanning.cancel()
+            await asyncio.wait([scanning])
+        if not scanning.cancelled():
+            scanning.exception()  # retrieved: it was raised above, or the check's own failure matters more
+
+
+@staged("examine")
+async def examine(
+    sealed: Sealed,
+    filename: str,
+    tenant_id: str,
+    sandbox: Sandbox,
+    unpack_report: "asyncio.Future[UnpackReport | None] | None" = None,
+) -> ExamineFact:
+    """Return what the checker says of the bytes.
+
+    Raise `ServiceUnavailable` if there is no checker: never a pass, never a rejection.
+
+    `unpack_report` is the future that the scanner of the same file was given, if it is scanned too; it is resolved here
+    (see `Scanner.scan`).
+    """
+    if unpack_report is None:
+        return await _check(sealed, filename, tenant_id, sandbox)
+    checked, report = None, None
+    try:
+        if sealed.size > CHECK_AND_SCAN_BYTES:
+            checked = await _check(sealed, filename, tenant_id, sandbox)
+        else:
+            checked, report = await _check_and_scan(sealed, filename, tenant_id, sandbox)
+    finally:
+        unpack_report.set_result(report)  # also if there is no checker: the scanner waits for it
+    return checked or await _check(sealed, filename, tenant_id, sandbox)
+
+
+async def _check(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox) -> ExamineFact:
+    result = await sandbox.run("check", sealed, filename=filename, tenant_id=tenant_id)
+    if isinstance(result, NoWorker):
+        raise ServiceUnavailable("file checker")
+    if isinstance(result, OverLimit):
+        detail = f"the checker reached its {result.limit} limit"
+        return ExamineFact(None, died=False, overran=result.limit, detail=detail, ms=result.ms)
+    if isinstance(result, Crashed):
+        return ExamineFact(None, died=True, overran=None, detail=result.why, ms=result.ms)
+    fact = _parse_report(result.payload, result.ms)
+    if fact is None:
+        # The worker was taken over or is broken: nothing that it says of this file is believed.
+        detail = "the checker returned an invalid result"
+        return ExamineFact(None, died=True, overran=None, detail=detail, ms=result.ms)
+    return fact
+
+
+async def _check_and_scan(
+    sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox
+) -> tuple[ExamineFact | None, UnpackReport | None]:
+    """Check and scan a small file in one job.
+
+    The scan's report is None if the check found a fault. Both are None if the job did not finish, or any of its reports
+    is invalid.
+    """
+    result = await sandbox.run("check_and_scan", sealed, filename=filename, tenant_id=tenant_id)
+    if isinstance(result, NoWorker):
+        raise ServiceUnavailable("file checker")
+    if not isinstance(result, Completed):
+        return None, None
+    fact, scan = _parse_report(result.payload.get("check"), result.ms), result.payload.get("scan")
+    report = parse_unpack_report(scan, result.ms)
+    if fact is None or (report is None and scan is not None):
+        return None, None
+    return fact, report
+
+
+def _parse_report(payload: object, ms: float) -> ExamineFact | None:
+    """Return the checker's report as a fact; None if it is invalid."""
+    try:
+        report = Report.from_json(payload)
+    except ValueError:
+        return None
+    return ExamineFact(report, died=False, overran=None, detail=report.detail, ms=ms)
+
+
+@staged("scan")
+async def scan(
+    sealed: Sealed,
+    tenant_id: str,
+    scanner: Scanner,
+    unpack_report: "asyncio.Future[UnpackReport | None] | None" = None,
+) -> ScanFact:
+    """Return the scanner's verdict on the bytes. Raise `ServiceUnavailable` if there is none: unscanned is never clean.
+
+    `unpack_report` is resolved by the examination of the same file, if there is one (see `Scanner.scan`).
+    """
+    result = await scanner.scan(sealed, tenant_id=tenant_id, unpack_report=unpack_report)
+    if isinstance(result, ScannerUnavailable):
+        log.warning("scan_unavailable", tenant_id=tenant_id, engine=result.engine, why=result.why)
+        raise ServiceUnavailable("malware scanner")
+    engine, signatures, ms, member = result.engine, result.signatures, result.ms, result.member
+    match result:
+        case Clean():
+            return ScanFact("clean", None, "", engine, signatures, ms, member, result.cached, result.flags)
+        case Infected():
+            return ScanFact("infected", result.threat, f"found {result.threat}", engine, signatures, ms, member)
+        case Incomplete():
+            return ScanFact("incomplete", None, result.why, engine, signatures, ms, member)

@@ -1,0 +1,187 @@
+"""How a file is judged by the policies of its context: pure functions of facts and policies."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sluice.contexts.policies import (
+    CONTENT_POLICIES,
+    ActiveContentKind,
+    Archive,
+    ContentTypes,
+    Document,
+    FilenamePattern,
+    Image,
+    Media,
+    MinSize,
+    Mode,
+    Policies,
+    compile_pattern,
+)
+from sluice.uploads.reasons import Reason
+from sluice.uploads.values import Facts, Rejection
+from sluice_inspect.report import Report
+
+CONTENT_CHECKS: Final = tuple(f"policy.{name}" for name in CONTENT_POLICIES)
+
+# The flags of a report for each kind of active content.
+FLAGS_OF: Final[Mapping[ActiveContentKind, tuple[str, ...]]] = MappingProxyType(
+    {
+        "macros": ("macro", "macro.autorun"),
+        "macro_sheets": ("macro.sheet",),
+        "scripts": ("script.pdf", "script.svg", "script.html", "smuggling.html"),
+        "launch_actions": ("launch.pdf",),
+        "objects": ("package", "object.ole", "object.activex", "altchunk"),
+        "templates": ("template.remote",),
+        "links": ("link.external", "xinclude"),
+        "dde": ("dde",),
+        "formulas": ("formula.csv",),
+    }
+)
+_Finding = tuple[str, object, object]  # detail, found, expected
+
+
+def judge_name(facts: Facts, pattern: FilenamePattern) -> Iterator[Rejection]:
+    """Yield the policy on the name if the facts fail it."""
+    if pattern.mode is not Mode.OFF and compile_pattern(pattern.pattern).fullmatch(facts.filename) is None:
+        detail = f"found {facts.filename!r}, expected a name that matches {pattern.pattern}"
+        yield Rejection(
+            Reason.FILENAME_NOT_ALLOWED,
+            detail,
+            found=facts.filename,
+            expected={"pattern": pattern.pattern},
+            mode=pattern.mode,
+        )
+
+
+def judge_size(facts: Facts, least: MinSize) -> Iterator[Rejection]:
+    """Yield the policy on the size if the facts fail it. A file whose bytes are still coming has no hash yet."""
+    if least.mode is not Mode.OFF and facts.sha256 is not None and facts.size_bytes < least.bytes:
+        detail = f"found {facts.size_bytes} bytes, expected at least {least.bytes}"
+        found, expected = facts.size_bytes, {"min": least.bytes}
+        yield Rejection(Reason.FILE_TOO_SMALL, detail, found=found, expected=expected, mode=least.mode)
+
+
+def judge_content(facts: Facts, policies: Policies) -> Iterator[Rejection]:
+    """Yield the policies on content that the report of the file check fails."""
+    report = facts.report
+    if report is None or not policies.content_modes:
+        return
+    judged: list[tuple[Reason, Mode | None, _Finding | None]] = []
+    if (types := policies.content_types) is not None:
+        judged.append((Reason.CONTENT_TYPE_NOT_ALLOWED, types.mode, _type_not_allowed(report, types)))
+    if (encrypted := policies.encrypted) is not None:
+        judged.append((Reason.ENCRYPTED_FILE, encrypted.mode, _encrypted(report)))
+    if (active := policies.active_content) is not None:
+        judged.append((Reason.ACTIVE_CONTENT, active.mode, _active_content(report, active.kinds)))
+    if (programs := policies.programs_in_archives) is not None:
+        judged.append((Reason.PROGRAM_IN_ARCHIVE, programs.mode, _programs(report)))
+    if (image := policies.image) is not None:
+        judged.append((Reason.IMAGE_DIMENSIONS, image.mode, _image_outside(report, image)))
+    if (document := policies.document) is not None:
+        judged.append((Reason.TOO_MANY_PAGES, document.mode, _too_long(report, document)))
+    if (media := policies.media) is not None:
+        judged.append((Reason.MEDIA_LIMITS, media.mode, _media_outside(report, media)))
+    if (archive := policies.archive) is not None:
+        judged.append((Reason.ARCHIVE_LIMITS, archive.mode, _archive_outside(report, archive)))
+    for reason, mode, finding in judged:
+        if finding is not None and mode is not None and mode is not Mode.OFF:
+            detail, found, expected = finding
+            yield Rejection(reason, detail, found=found, expected=expected, mode=mode)
+
+
+def _type_not_allowed(report: Report, policy: ContentTypes) -> _Finding | None:
+    found = report.content_type
+    if found in policy.allow or f"{found.partition('/')[0]}/*" in policy.allow:
+        return None
+    return f"found {found}, expected one of {', '.join(policy.allow)}", found, list(policy.allow)
+
+
+def _encrypted(report: Report) -> _Finding | None:
+    members = report.facts.get("encrypted_members")
+    if not report.facts.get("encrypted") and not members:
+        return None
+    detail = f"{members} members of the archive are encrypted" if members else "the file is encrypted"
+    return detail, members or True, None
+
+
+def _active_content(report: Report, kinds: Sequence[ActiveContentKind]) -> _Finding | None:
+    found = [flag for kind in kinds for flag in FLAGS_OF[kind] if flag in report.flags]
+    return (f"found {', '.join(found)}", found, []) if found else None
+
+
+def _programs(report: Report) -> _Finding | None:
+    names = ("programs", "scripts", "shortcuts")
+    found = {name: count for name in names if (count := _number(report, name))}
+    return (f"found {_listed(found)} in the archive", found, {}) if found else None
+
+
+def _image_outside(report: Report, policy: Image) -> _Finding | None:
+    limits = {
+        "width": (policy.min_width, policy.max_width),
+        "height": (policy.min_height, policy.max_height),
+        "pixels": (None, policy.max_pixels),
+    }
+    for name, (least, most) in limits.items():
+        value = _number(report, name)
+        if value is not None and ((least is not None and value < least) or (most is not None and value > most)):
+            expected = {bound: limit for bound, limit in (("min", least), ("max", most)) if limit is not None}
+            words = " and ".join(f"at {bound_name} {limit}" for bound_name, limit in _worded(expected))
+            return f"found {name} {value}, expected {words}", {name: value}, {name: expected}
+    if not policy.allow_animation and report.facts.get("animated"):
+        return "found an animation, expected a still picture", {"animated": True}, {"animated": False}
+    return None
+
+
+def _too_long(report: Report, policy: Document) -> _Finding | None:
+    limits = {"pages": policy.max_pages, "sheets": policy.max_sheets, "slides": policy.max_slides}
+    return _above(report, limits)
+
+
+def _media_outside(report: Report, policy: Media) -> _Finding | None:
+    most = policy.max_duration_seconds
+    duration = _number(report, "duration_ms")
+    if most is not None and duration is not None and duration > most * 1000:
+        seconds = duration / 1000
+        detail = f"found {seconds:.1f} seconds, expected at most {most}"
+        return detail, {"duration_seconds": seconds}, {"duration_seconds": {"max": most}}
+    codecs = [*_names(report, "audio_codecs"), *_names(report, "video_codecs")]
+    others = [codec for codec in codecs if codec not in policy.codecs] if policy.codecs else []
+    if others:
+        detail = f"found {', '.join(others)}, expected only {', '.join(policy.codecs)}"
+        return detail, {"codecs": others}, {"codecs": list(policy.codecs)}
+    return None
+
+
+def _archive_outside(report: Report, policy: Archive) -> _Finding | None:
+    # The report counts the archive itself as depth 1, the policy how deep archives are nested in it.
+    depth = None if policy.max_depth is None else policy.max_depth + 1
+    limits = {"members": policy.max_members, "depth": depth, "unpacked_bytes": policy.max_unpacked_bytes}
+    return _above(report, limits)
+
+
+def _above(report: Report, limits: Mapping[str, int | None]) -> _Finding | None:
+    for name, most in limits.items():
+        value = _number(report, name)
+        if most is not None and value is not None and value > most:
+            detail = f"found {value} {name.replace('_', ' ')}, expected at most {most}"
+            return detail, {name: value}, {name: {"max": most}}
+    return None
+
+
+def _number(report: Report, name: str) -> int | None:
+    value = report.facts.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _names(report: Report, name: str) -> tuple[str, ...]:
+    value = report.facts.get(name)
+    return value if isinstance(value, tuple) else ()
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _worded(expected: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [({"min": "least", "max": "most"}[bound], limit) for bound, limit in expected.items()]

@@ -1,0 +1,282 @@
+"""The rules of an upload as pure functions: facts and rules in, the checks that fail out.
+
+An upload is judged three times, each time by the rules on what became known: name and size, limits, content. Stored
+facts are judged by all rules at once, also by changed ones: facts that were not measured pass. The order is that of the
+interface: extension, size, rate, plan, quota, integrity, blank, malware; policies stand beside the rules that need the
+same facts.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sluice.contexts.policies import Mode
+from sluice.uploads import policies
+from sluice.uploads.reasons import WORDS, Reason
+from sluice.uploads.values import ExamineFact, Facts, Rejection, Rules
+from sluice_inspect.report import Outcome
+
+CheckOutcome = Literal["pass", "fail", "would_fail", "not_run", "off", "error"]
+
+INTEGRITY_CHECKS: Final = (
+    "integrity.type",
+    "integrity.structure",
+    "integrity.archive",
+    "integrity.image",
+    "integrity.polyglot",
+)
+# Every check in the order in which they are made. The interface has those without a dot and `integrity`.
+CHECKS: Final = (
+    "extension",
+    "policy.filename_pattern",
+    "size",
+    "policy.min_size_bytes",
+    "rate",
+    "plan",
+    "quota",
+    "policy.duplicates",
+    *INTEGRITY_CHECKS,
+    "blank",
+    *policies.CONTENT_CHECKS,
+    "malware",
+    "storage",
+)
+
+
+_PICTURE_FACTS: Final = ("width", "height", "frames")
+_STRICTEST_FIRST: Final = (Mode.ENFORCE, Mode.QUARANTINE, Mode.REPORT)
+_BY_NAME_AND_SIZE: Final = frozenset({"extension", "size", "policy.filename_pattern"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check of a report. `failure` is there if the file fails it, whatever becomes of the file."""
+
+    name: str
+    mode: Mode
+    outcome: CheckOutcome
+    failure: Rejection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The facts that are known so far, and every check that they fail, in order."""
+
+    facts: Facts
+    failures: tuple[Rejection, ...] = ()
+
+    @property
+    def rejection(self) -> Rejection | None:
+        """The rejection by the first rule that the facts break, or None."""
+        return first_of_mode(self.failures, Mode.ENFORCE)
+
+    def with_failures(self, facts: Facts, found: Iterable[Rejection]) -> "Judged":
+        """Return what is known after a stage that added facts and found more failures."""
+        return Judged(facts, (*self.failures, *found))
+
+
+def judge(facts: Facts, rules: Rules) -> Judged:
+    """Judge the facts by every rule."""
+    return Judged(facts, tuple(failures(facts, rules)))
+
+
+def decide(facts: Facts, rules: Rules) -> Rejection | None:
+    """Return the rejection by the first rule that the facts break, or None."""
+    return judge(facts, rules).rejection
+
+
+def quarantine_by(facts: Facts, rules: Rules) -> Rejection | None:
+    """Return the first failure for which a file that is not rejected goes into quarantine, or None."""
+    return first_of_mode(failures(facts, rules), Mode.QUARANTINE)
+
+
+def first_of_mode(found: Iterable[Rejection], mode: Mode) -> Rejection | None:
+    """Return the first of these failures whose check has this mode, or None."""
+    for failure in found:
+        if failure.mode is mode:
+            return failure
+    return None
+
+
+def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield every check that the facts fail, in order, with the mode of the check. Checks that are off yield nothing.
+
+    A policy in report mode yields too: the caller decides by the mode.
+    """
+    yield from judge_name_and_size(facts, rules)
+    yield from judge_limits(facts, rules)
+    yield from judge_content(facts, rules)
+    yield from judge_scan(facts, rules)
+
+
+def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) -> tuple[CheckResult, ...]:
+    """Return the result of every check that the rules name, in order.
+
+    `failed` is a rejection that the facts do not show, such as a place that another upload took first.
+    """
+    known = [] if failed is None else [failed]
+    found: dict[str, Rejection] = {}
+    for each in (*known, *failures(facts, rules)):
+        found.setdefault(each.check, each)
+    results = []
+    for name in CHECKS:
+        mode, failure = mode_of(name, rules), found.get(name)
+        if mode is None:
+            continue
+        if failure is not None:
+            outcome: CheckOutcome = "would_fail" if failure.mode is Mode.REPORT else "fail"
+            results.append(CheckResult(name, failure.mode, outcome, failure))
+        elif mode is Mode.OFF:
+            results.append(CheckResult(name, mode, "off"))
+        else:
+            results.append(CheckResult(name, mode, "pass" if _is_measured(name, facts, found) else "not_run"))
+    return tuple(results)
+
+
+def mode_of(check: str, rules: Rules) -> Mode | None:
+    """Return the mode of a check under `rules`; None for a policy that is not set."""
+    if check.startswith("policy."):
+        policy = getattr(rules.policies, check.removeprefix("policy."))
+        return None if policy is None else policy.mode
+    if check.startswith("integrity."):
+        return rules.check_modes.integrity if rules.reject_corrupt else Mode.OFF
+    switched_off = (
+        (check == "extension" and not rules.allowed_extensions)
+        or (check == "rate" and rules.rate is None)
+        or (check == "quota" and rules.quota_bytes is None)
+        or (check == "blank" and not rules.reject_blank)
+        or (check == "malware" and not rules.scan)
+    )
+    if switched_off:
+        return Mode.OFF
+    return {"blank": rules.check_modes.blank, "malware": rules.check_modes.malware}.get(check, Mode.ENFORCE)
+
+
+def rejection_for(reason: Reason, detail: str, facts: Facts, rules: Rules) -> Rejection:
+    """Return the rejection that was decided on earlier, as the facts show it; if they do not, with its detail alone."""
+    return next((failure for failure in failures(facts, rules) if failure.reason is reason), Rejection(reason, detail))
+
+
+def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
+    """Return whether a check that did not fail was made."""
+    measured: dict[str, object] = {
+        "policy.min_size_bytes": facts.sha256,
+        "rate": facts.rate,
+        "plan": facts.quota_used_bytes,
+        "quota": facts.quota_used_bytes,
+        "policy.duplicates": facts.duplicate_of,
+        "malware": facts.scanned,
+        "storage": None,  # no fact: a file that was stored has an id
+    }
+    if check in measured:
+        return measured[check] is not None
+    if check in _BY_NAME_AND_SIZE:
+        return True
+    report = facts.report
+    if report is None:
+        return False
+    if check in INTEGRITY_CHECKS:
+        # The file check ends at the first fault, so later checks were not made.
+        faulty = [INTEGRITY_CHECKS.index(name) for name in found if name in INTEGRITY_CHECKS]
+        return not faulty or INTEGRITY_CHECKS.index(check) < min(faulty)
+    if check == "blank":
+        return report.integrity is Outcome.OK and report.finding is None
+    return True
+
+
+def judge_name_and_size(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield what the name and the size fail; a size that may still grow has no hash."""
+    if rules.allowed_extensions and facts.extension not in rules.allowed_extensions:
+        found = f"'.{facts.extension}'" if facts.extension else "none"
+        detail = f"found {found}, expected one of {', '.join(rules.allowed_extensions)}"
+        yield Rejection(
+            Reason.EXTENSION_NOT_ALLOWED, detail, found=facts.extension, expected=list(rules.allowed_extensions)
+        )
+    # The name is judged before the first byte comes if the form names the context first: so it comes before the size.
+    if rules.policies.filename_pattern is not None:
+        yield from policies.judge_name(facts, rules.policies.filename_pattern)
+    if facts.size_bytes > rules.max_bytes:
+        found = f"{facts.size_bytes} bytes" if facts.is_whole else f"at least {facts.size_bytes} bytes"
+        detail = f"found {found}, expected at most {rules.max_bytes}"
+        yield Rejection(Reason.FILE_TOO_LARGE, detail, found=facts.size_bytes, expected={"max": rules.max_bytes})
+    if rules.policies.min_size_bytes is not None:
+        yield from policies.judge_size(facts, rules.policies.min_size_bytes)
+
+
+def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield the limits of context and tenant that are reached, and a file that is stored already."""
+    rate, plan, used = facts.rate, facts.plan, facts.quota_used_bytes
+    if rate is not None and rate.retry_after is not None and rules.rate is not None:
+        most, seconds = rules.rate.max_uploads, rules.rate.window_seconds
+        detail = f"the context takes {most} uploads in {seconds} seconds"
+        expected = {"max_uploads": most, "window_seconds": seconds}
+        yield Rejection(Reason.RATE_LIMIT_EXCEEDED, detail, rate.retry_after, most, expected=expected)
+    if plan is not None and plan.used >= plan.limit:
+        detail = f"{plan.used} of {plan.limit} uploads of this month are used"
+        expected = {"max": plan.limit}
+        yield Rejection(
+            Reason.MONTHLY_LIMIT_EXCEEDED, detail, plan.resets_in, plan.limit, found=plan.used, expected=expected
+        )
+    if rules.quota_bytes is not None and used is not None and used + facts.size_bytes > rules.quota_bytes:
+        detail = f"{used} of {rules.quota_bytes} bytes are used, the file has {facts.size_bytes}"
+        yield Rejection(
+            Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + facts.size_bytes, expected={"max": rules.quota_bytes}
+        )
+    duplicates = rules.policies.duplicates
+    if facts.duplicate_of and duplicates is not None and duplicates.mode is not Mode.OFF:
+        detail = f"the file {facts.duplicate_of} has the same SHA-256"
+        yield Rejection(Reason.DUPLICATE_FILE, detail, found=facts.duplicate_of, mode=duplicates.mode)
+
+
+def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield what the file check found wrong, and the policies on content that its report fails."""
+    if facts.examined is not None:
+        yield from _judge_check(facts.examined, facts, rules)
+        if rules.policies.content_modes:
+            yield from policies.judge_content(facts, rules.policies)
+
+
+def _judge_check(examined: ExamineFact, facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    integrity, blank = rules.check_modes.integrity, rules.check_modes.blank
+    report = examined.report
+    if report is None:
+        # A check that crashed or ran over its limits reports nothing: the file fails every rule that needs its report.
+        needing = set(rules.policies.content_modes)
+        needing |= ({integrity} if rules.reject_corrupt else set()) | ({blank} if rules.reject_blank else set())
+        strictest = next((mode for mode in _STRICTEST_FIRST if mode in needing), None)
+        if strictest is not None:
+            reason = Reason.VALIDATION_LIMITS_EXCEEDED if examined.overran else Reason.UNPROCESSABLE_FILE
+            yield Rejection(reason, examined.detail, mode=strictest)
+        return
+    # Nothing but zeros, for example, is judged before integrity: an empty .pdf is blank rather than corrupt.
+    if rules.reject_blank and report.fill is not None:
+        yield Rejection(Reason.BLANK_DOCUMENT, report.blank_detail or report.detail, found=report.fill, mode=blank)
+    if rules.reject_corrupt:
+        if report.integrity is Outcome.CORRUPT:
+            yield Rejection(Reason.CORRUPT_FILE, report.detail, mode=integrity)
+        elif report.finding is not None:
+            reason = Reason(report.finding.value)
+            found: object = None
+            if reason is Reason.TYPE_MISMATCH:
+                found = report.content_type
+            elif reason is Reason.IMAGE_TOO_LARGE:
+                found = {name: report.facts[name] for name in _PICTURE_FACTS if name in report.facts} or None
+            expected = f".{facts.extension}" if reason is Reason.TYPE_MISMATCH else None
+            yield Rejection(reason, report.detail, found=found, expected=expected, mode=integrity)
+        elif report.integrity is Outcome.TOO_COMPLEX:
+            yield Rejection(Reason.VALIDATION_LIMITS_EXCEEDED, report.detail, mode=integrity)
+    if rules.reject_blank and report.blank and report.fill is None:
+        yield Rejection(Reason.BLANK_DOCUMENT, report.blank_detail, mode=blank)
+
+
+def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield what the malware scan found."""
+    scanned = facts.scanned
+    if not rules.scan or scanned is None or scanned.outcome == "clean":
+        return
+    reason = Reason.VIRUS_DETECTED if scanned.outcome == "infected" else Reason.SCAN_INCOMPLETE
+    yield Rejection(reason, scanned.detail, mode=rules.check_modes.malware)
+
+
+if {words.check for words in WORDS.values()} - set(CHECKS):
+    raise RuntimeError("a reason names a check that is not in CHECKS")

@@ -1,0 +1,454 @@
+"""The values that pass from step to step of an upload: rules, facts, snapshot, decision.
+
+They are frozen and know no engine.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, Self
+
+from sluice.access import Principal, UploadPermit
+from sluice.buckets import Bucket
+from sluice.contexts import Context, RateLimit
+from sluice.contexts.policies import (
+    ALL_ENFORCED,
+    NO_POLICIES,
+    CheckModes,
+    Mode,
+    Policies,
+    check_modes_of,
+    policies_of,
+)
+from sluice.errors import FileRejected, LimitExceeded
+from sluice.scanner import EngineVersion
+from sluice.tenants import Plan
+from sluice.uploads.names import FileName, plain_extension
+from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
+from sluice_inspect.report import Report
+from sluice_inspect.sandbox.sealed import Sealed
+
+# No file has such an extension: an empty list would allow all.
+_NO_EXTENSION: Final = (".",)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a context as one upload was judged by them; a decision can be replayed with them.
+
+    Sizes are in bytes.
+    """
+
+    version: int
+    allowed_extensions: tuple[str, ...]
+    max_bytes: int
+    reject_blank: bool
+    reject_corrupt: bool
+    scan: bool
+    rate: RateLimit | None
+    quota_bytes: int | None
+    check_modes: CheckModes = ALL_ENFORCED
+    policies: Policies = NO_POLICIES
+
+    @classmethod
+    def of(cls, context: Context) -> Self:
+        """Return the rules of `context`."""
+        return cls(
+            version=context.rules_version,
+            allowed_extensions=tuple(plain_extension(extension) for extension in context.allowed_extensions),
+            max_bytes=context.max_bytes,
+            reject_blank=context.reject_blank_files,
+            reject_corrupt=context.reject_corrupt_files,
+            scan=context.scan_for_viruses,
+            rate=context.upload_rate_limit,
+            quota_bytes=context.quota_bytes,
+            check_modes=context.check_modes,
+            policies=context.policies,
+        )
+
+    def narrowed(self, permit: UploadPermit) -> Self:
+        """Return the stricter of these rules and the limits of an upload token."""
+        extensions = tuple(plain_extension(extension) for extension in permit.allowed_extensions)
+        if not extensions:
+            extensions = self.allowed_extensions
+        elif self.allowed_extensions:
+            extensions = tuple(each for each in extensions if each in self.allowed_extensions) or _NO_EXTENSION
+        max_bytes = self.max_bytes if permit.max_bytes is None else min(self.max_bytes, permit.max_bytes)
+        return replace(self, allowed_extensions=extensions, max_bytes=max_bytes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rules for the decision log."""
+        # Without `asdict`, which copies every value in depth.
+        plain: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        return plain | {
+            "rate": None if self.rate is None else asdict(self.rate),
+            "check_modes": {} if self.check_modes is ALL_ENFORCED else self.check_modes.to_json(),
+            "policies": {} if self.policies is NO_POLICIES else self.policies.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Return the rules that `to_json` wrote, now or in an earlier release."""
+        rate = raw["rate"]
+        return cls(
+            version=raw["version"],
+            allowed_extensions=tuple(raw["allowed_extensions"]),
+            max_bytes=raw["max_bytes"],
+            reject_blank=raw["reject_blank"],
+            reject_corrupt=raw["reject_corrupt"],
+            scan=raw["scan"],
+            rate=None if rate is None else RateLimit(**rate),
+            quota_bytes=raw["quota_bytes"],
+            check_modes=check_modes_of(raw.get("check_modes")),
+            policies=policies_of(raw.get("policies")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RateFact:
+    """The rate limit as the upload found it. `retry_after` (seconds) is None if a place was claimed."""
+
+    remaining: int
+    retry_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFact:
+    """Stored files of the tenant in this month, and the most its plan allows; `resets_in` is in seconds."""
+
+    used: int
+    limit: int
+    resets_in: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExamineFact:
+    """The report of the file check, or how the check ended without one."""
+
+    report: Report | None
+    died: bool
+    overran: str | None
+    detail: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFact:
+    """The result of the scanner. An unavailable scanner is no fact but an error.
+
+    `member` is the address of the daemon that said so, empty where there is none; `cached` tells a verdict that was
+    given earlier on the same bytes; `flags` name what is no threat and yet worth knowing.
+    """
+
+    outcome: Literal["clean", "infected", "incomplete"]
+    threat: str | None
+    detail: str
+    engine: str
+    signatures: str
+    ms: float
+    member: str = ""
+    cached: bool = False
+    flags: tuple[str, ...] = ()
+
+    @property
+    def engine_version(self) -> str:
+        """The engine, its signatures and our rules, as a file's row names them: `clamd 1.4.6/27500+2`."""
+        return str(EngineVersion(self.engine, self.signatures))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was measured of one upload so far; None is not measured yet.
+
+    Whether it breaks a rule is decided in `rules`.
+    """
+
+    filename: str
+    extension: str
+    size_bytes: int
+    sha256: str | None = None
+    """Hex digest; None while bytes are still coming."""
+    rate: RateFact | None = None
+    plan: PlanFact | None = None
+    quota_used_bytes: int | None = None
+    """Stored bytes of the context, without this file."""
+    examined: ExamineFact | None = None
+    scanned: ScanFact | None = None
+    duplicate_of: str | None = None
+    """Id of a stored file of the context with the same bytes, empty if there is none; None if there was no search."""
+    is_whole: bool = True
+    """Whether all bytes of the file came; otherwise `size_bytes` are those that came before it was rejected."""
+
+    @property
+    def report(self) -> Report | None:
+        """The report of the file check, if there is one."""
+        return None if self.examined is None else self.examined.report
+
+    @property
+    def content_type(self) -> str:
+        """What the content is, not what the client claimed."""
+        report = self.report
+        return "application/octet-stream" if report is None else report.content_type
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts for the decision log."""
+        # Every fact is flat, so no deep copy is needed.
+        plain: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        for name in ("rate", "plan", "examined", "scanned"):
+            fact = plain[name]
+            plain[name] = None if fact is None else {inner: getattr(fact, inner) for inner in fact.__slots__}
+        if self.examined is not None and self.examined.report is not None:
+            plain["examined"]["report"] = self.examined.report.to_json()
+        return plain
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Return the facts that `to_json` wrote, now or in an earlier release."""
+        rate, plan, examined, scanned = (raw.get(name) for name in ("rate", "plan", "examined", "scanned"))
+        return cls(
+            filename=raw["filename"],
+            extension=raw["extension"],
+            size_bytes=raw["size_bytes"],
+            sha256=raw.get("sha256"),
+            rate=None if rate is None else RateFact(**rate),
+            plan=None if plan is None else PlanFact(**plan),
+            quota_used_bytes=raw.get("quota_used_bytes"),
+            examined=None if examined is None else ExamineFact(**examined | {"report": _stored_report(examined)}),
+            scanned=None if scanned is None else ScanFact(**scanned | {"flags": tuple(scanned.get("flags", ()))}),
+            duplicate_of=raw.get("duplicate_of"),
+            is_whole=raw.get("is_whole", raw.get("sha256") is not None),
+        )
+
+
+def _stored_report(examined: Mapping[str, Any]) -> Report | None:
+    raw = examined["report"]
+    return None if raw is None else Report.from_stored(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A check that an upload fails. It is rejected if `mode` says so.
+
+    `detail` says what was measured, `found` and `expected` say it for programs; `retry_after` (seconds) and `limit`
+    belong to limits that pass with time.
+    """
+
+    reason: Reason
+    detail: str
+    retry_after: float | None = None
+    limit: int | None = None
+    found: object = None
+    expected: object = None
+    mode: Mode = Mode.ENFORCE
+
+    @property
+    def check(self) -> str:
+        """Name of the check, as in `rules.CHECKS`."""
+        return WORDS[self.reason].check
+
+    def to_error(self) -> FileRejected | LimitExceeded:
+        """Return the error that the caller sees: the words and exactly one reason code."""
+        error = LimitExceeded if self.reason in LIMIT_REASONS else FileRejected
+        words = WORDS[self.reason]
+        return error(words.message, [self.reason.value], retry_after=self.retry_after, limit=self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much of a context's quota and its tenant's plan was used at `at`, by the database's clock."""
+
+    stored_bytes: int
+    plan_uploads: int
+    """Uploads that count in the month of `at`."""
+    at: datetime
+
+    @property
+    def seconds_to_next_month(self) -> float:
+        """Seconds until the next calendar month in UTC, by which plans count."""
+        at = self.at.astimezone(UTC)
+        following = datetime(at.year + at.month // 12, at.month % 12 + 1, 1, tzinfo=UTC)
+        return (following - at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSnapshot:
+    """A context as one statement read it: its rules, its bucket (None: the platform's store), its tenant's plan, and
+    their use.
+    """
+
+    context: Context
+    rules: Rules
+    bucket: Bucket | None
+    plan: Plan
+    usage: Usage
+
+    def narrowed(self, permit: UploadPermit | None) -> Self:
+        """Return the context as the holder of an upload token may use it; None is any other caller."""
+        return self if permit is None else replace(self, rules=self.rules.narrowed(permit))
+
+    def has_versions_of(self, other: Self) -> bool:
+        """Return whether context, bucket and plan are of the same versions. How much of them is used may differ."""
+        return (
+            self.context.rules_version == other.context.rules_version
+            and self.context.status == other.context.status
+            and self.bucket == other.bucket
+            and self.plan == other.plan
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to judge a resumable upload: `report_id` is that of its decision.
+
+    Its file can be reserved only as long as no other attempt has taken the upload over.
+    """
+
+    upload_id: str
+    report_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """The whole form of an upload, received and sealed, before any check of the content."""
+
+    name: FileName
+    sealed: Sealed
+    metadata: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions that an upload was judged by; the reserving statement requires the same.
+
+    A bucket's id is in `PendingFile`.
+    """
+
+    plan: Plan
+    rules_version: int
+    bucket_changed_at: datetime | None
+    key_changed_at: datetime | None
+
+
+# What becomes of an upload. `undecided`: a part of the service was unavailable, and nothing was stored.
+VerdictOutcome = Literal["accepted", "rejected", "quarantined", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision on one upload; `decisions.record.DecisionRecord` is the row that is logged."""
+
+    report_id: str
+    tenant_id: str
+    file_id: str | None
+    context_key: str
+    rules: Rules
+    facts: Facts
+    outcome: VerdictOutcome
+    rejection: Rejection | None
+    """The failure that gave the outcome: of a rejected upload and one that goes into quarantine."""
+    failures: tuple[Rejection, ...]
+    """Every check that the facts fail, also those that only report it."""
+    detail: str
+    actor: Principal
+    created_at: datetime
+    duration_ms: int
+    all_checks: bool
+    """Whether the checks after the first failure were made too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLocation:
+    """Where a file will be, once it may be there: its id, and its object's key with the bucket's base path."""
+
+    file_id: str
+    object_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFile:
+    """A file that is about to be stored: its row exists before its object, so that every object can be found."""
+
+    file_id: str
+    tenant_id: str
+    context_id: str
+    context_key: str
+    name: FileName
+    content_type: str
+    size_bytes: int
+    sha256: str
+    storage_config_id: str | None
+    object_key: str
+    uploader: Principal
+    metadata: Mapping[str, object]
+    counts: bool
+    """Whether it counts against the plan, in the month in which its row is written."""
+    report_id: str
+    created_at: datetime
+    lease: timedelta
+    """So long it may stay pending, from the moment at which its row is written."""
+    scanned_with: str | None
+    """The engine version that scanned it; None if no scan was asked for."""
+    is_unique: bool
+    """Whether the context accepts no second file with the same bytes."""
+    versions: Versions
+    attempt: Attempt | None = None
+    """The attempt of the resumable upload that it comes from, None of any other."""
+
+    @classmethod
+    def of(
+        cls,
+        location: ObjectLocation,
+        decision: Decision,
+        file: ReceivedFile,
+        snapshot: ContextSnapshot,
+        *,
+        lease: timedelta,
+        attempt: Attempt | None,
+    ) -> Self:
+        """Return the file of an accepted upload, which is to be stored at `location`."""
+        context, bucket, facts = snapshot.context, snapshot.bucket, decision.facts
+        return cls(
+            file_id=location.file_id,
+            tenant_id=context.tenant_id,
+            context_id=context.context_id,
+            context_key=context.context_key,
+            name=file.name,
+            content_type=facts.content_type,
+            size_bytes=file.sealed.size,
+            sha256=file.sealed.sha256.hex(),
+            storage_config_id=None if bucket is None else bucket.config_id,
+            object_key=location.object_key,
+            uploader=decision.actor,
+            metadata=file.metadata,
+            counts=facts.plan is not None,
+            report_id=decision.report_id,
+            created_at=decision.created_at,
+            lease=lease,
+            scanned_with=None if facts.scanned is None else facts.scanned.engine_version,
+            is_unique=decision.rules.policies.refuse_duplicates,
+            versions=Versions(
+                plan=snapshot.plan,
+                rules_version=context.rules_version,
+                bucket_changed_at=None if bucket is None else bucket.updated_at,
+                key_changed_at=decision.actor.key_changed_at,
+            ),
+            attempt=attempt,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The upload was accepted."""
+
+    file_id: str
+    report_id: str
+    outcome: VerdictOutcome
+    original_filename: str
+    content_type: str
+    size_bytes: int
+    context_key: str
+    metadata: Mapping[str, object]
+    rate: RateFact | None
+    rate_limit: RateLimit | None
+    is_replayed: bool = False
+    """Whether an earlier request stored it, and got this response first."""

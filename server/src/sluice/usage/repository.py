@@ -1,0 +1,136 @@
+"""All queries of usage: sums by day, context and kind, and the deltas that are not yet added to them.
+
+Triggers write a delta in the transaction that stores a file, logs a rejection or hands out a link, as `db.counts` has
+it for lists. So every number is exact whatever crashes, and no upload waits for another's sum.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Executable,
+    Integer,
+    and_,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    select,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from sluice.db.schema import contexts, jobs, plan_usage, tenants, usage_days, usage_deltas, webhook_endpoints
+from sluice.db.sql import AnyRow, Connection, load_now, month
+from sluice.usage.record import Grouping, UsageRow
+
+UPLOAD: Final = "upload"
+DOWNLOAD: Final = "download"
+_REJECTED: Final = "rejected:"  # and the reason code
+_KEY: Final = ("tenant_id", "day", "context_key", "kind")
+ANY_DELTA: Final = exists(select(usage_deltas.c.delta_id))
+
+
+async def load(
+    connection: Connection, tenant_id: str, first: str, last: str, grouping: Grouping | None
+) -> tuple[UsageRow, ...]:
+    """Return the usage from the day `first` to `last`, in the order of the groups; one row without `grouping`."""
+    column = {"day": "day", "context": "context_key"}.get(grouping or "")
+    both = union_all(
+        *(
+            select(table.c.day, table.c.context_key, table.c.kind, table.c.number, table.c.bytes).where(
+                table.c.tenant_id == tenant_id, table.c.day.between(first, last)
+            )
+            for table in (usage_days, usage_deltas)
+        )
+    ).subquery()
+    groups = [both.c.kind] if column is None else [both.c[column], both.c.kind]
+    sums = (func.sum(both.c.number).label("number"), func.sum(both.c.bytes).label("bytes"))
+    rows = (await connection.execute(select(*groups, *sums).group_by(*groups))).all()
+    found: dict[str, list[AnyRow]] = defaultdict(list)
+    for row in rows:
+        found["" if column is None else getattr(row, column)].append(row)
+    if column is None:
+        found.setdefault("", [])
+    return tuple(_usage(key, found[key]) for key in sorted(found))
+
+
+async def add_uploads(connection: Connection, tenant_id: str, day: str, context_key: str, number: int) -> None:
+    """Add uploads of a day that have no file: those that a demo writes into the past."""
+    row = {"tenant_id": tenant_id, "day": day, "context_key": context_key, "kind": UPLOAD, "number": number, "bytes": 0}
+    await connection.execute(insert(usage_deltas).values(row))
+
+
+async def fold(connection: Connection, limit: int) -> int:
+    """Move the oldest deltas, at most `limit`, into the sums; return how many. Any number of workers may."""
+    deltas = (await connection.execute(_take(connection.dialect.name, limit))).all()
+    numbers: Counter[tuple[str, ...]] = Counter()
+    sizes: Counter[tuple[str, ...]] = Counter()
+    for delta in deltas:
+        key = (delta.tenant_id, delta.day, delta.context_key, delta.kind)
+        numbers[key] += delta.number
+        sizes[key] += delta.bytes
+    # In one order, so that two workers cannot deadlock.
+    values = [dict(zip(_KEY, key, strict=True), number=numbers[key], bytes=sizes[key]) for key in sorted(numbers)]
+    if values:
+        upsert = (sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert)(usage_days)
+        add_up = {name: usage_days.c[name] + upsert.excluded[name] for name in ("number", "bytes")}
+        await connection.execute(upsert.on_conflict_do_update(index_elements=list(_KEY), set_=add_up), values)
+    return sum(delta.deltas for delta in deltas)
+
+
+def _take(dialect: str, limit: int) -> Executable:
+    """Return the statement that deletes and returns the oldest deltas; PostgreSQL sums up those of one key."""
+    columns, oldest = usage_deltas.c, select(usage_deltas.c.delta_id).order_by(usage_deltas.c.delta_id).limit(limit)
+    taken = (
+        delete(usage_deltas)
+        .where(columns.delta_id.in_(oldest.with_for_update(skip_locked=True)))
+        .returning(*(columns[name] for name in _KEY), columns.number, columns.bytes)
+    )
+    if dialect == "sqlite":  # which has no DELETE inside a query
+        return taken.returning(literal_column("1", Integer).label("deltas"))
+    each = taken.cte("taken").c
+    key = [each[name] for name in _KEY]
+    sums = [cast(func.sum(each[name]), BigInteger).label(name) for name in ("number", "bytes")]
+    return select(*key, *sums, func.count().label("deltas")).group_by(*key)
+
+
+async def load_plan(connection: Connection, tenant_id: str) -> Mapping[str, Any] | None:
+    """Return the tenant's plan and what is used of each limit, with the present moment; None without such a tenant."""
+    uploads = select(plan_usage.c.uploads).where(
+        and_(plan_usage.c.tenant_id == tenant_id, plan_usage.c.month == month())
+    )
+    stored = select(func.sum(contexts.c.storage_used_bytes)).where(contexts.c.tenant_id == tenant_id)
+    endpoints = select(func.count(webhook_endpoints.c.endpoint_id)).where(webhook_endpoints.c.tenant_id == tenant_id)
+    active = select(func.count(jobs.c.job_id)).where(
+        jobs.c.tenant_id == tenant_id, jobs.c.state.in_(("waiting", "running"))
+    )
+    query = select(
+        tenants.c.plan,
+        func.coalesce(uploads.scalar_subquery(), 0).label("uploads_per_month"),
+        func.coalesce(stored.scalar_subquery(), 0).label("storage_bytes"),
+        endpoints.scalar_subquery().label("webhook_endpoints"),
+        active.scalar_subquery().label("active_jobs"),
+    ).where(tenants.c.tenant_id == tenant_id)
+    row = (await connection.execute(query)).mappings().one_or_none()
+    return None if row is None else {**row, "now": await load_now(connection)}
+
+
+def _usage(key: str, rows: list[AnyRow]) -> UsageRow:
+    numbers = {row.kind: int(row.number) for row in rows}
+    rejections = {kind.removeprefix(_REJECTED): numbers[kind] for kind in sorted(numbers) if kind.startswith(_REJECTED)}
+    stored = sum(int(row.bytes) for row in rows if row.kind == UPLOAD)
+    return UsageRow(
+        key,
+        numbers.get(UPLOAD, 0),
+        stored,
+        numbers.get(DOWNLOAD, 0),
+        rejections,
+        numbers.get("quarantined", 0),
+        numbers.get("undecided", 0),
+    )

@@ -1,0 +1,33 @@
+"""The sandbox that the settings ask for. `sluice check` needs nothing else: no database, no keys."""
+
+import sys
+
+from sluice.kit.health import EngineHealth, EngineState
+from sluice.observe.log import log
+from sluice.settings import Settings
+from sluice.wiring.refusal import StartRefused
+from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.launch import EarlyZygote
+from sluice_inspect.sandbox.protocol import JobLimits
+
+
+def make_sandbox(settings: Settings, launched: EarlyZygote | None = None) -> Sandbox:
+    """Return the sandbox, not yet started, on the zygote that `prestart` launched, if any. Raise `StartRefused`."""
+    if sys.platform != "linux":
+        raise StartRefused(f"The sandbox needs Linux; this system is {sys.platform}.")
+    return ZygoteSandbox(
+        workers=settings.sandbox_workers or None,
+        least="seccomp" if settings.sandbox == "auto" else settings.sandbox,
+        files_per_worker=settings.sandbox_files_per_worker,
+        limits=JobLimits(wall_seconds=settings.sandbox_wall_seconds),
+        wait_seconds=settings.sandbox_wait_seconds,
+        launched=launched,
+        on_fault=lambda why, seconds: log.error("formats_failed", why=why, again_in_seconds=seconds),
+    )
+
+
+async def sandbox_health(sandbox: Sandbox) -> EngineHealth:
+    """Return the health of the sandbox as that of an engine."""
+    health = await sandbox.health()
+    return EngineHealth("sandbox", "zygote", EngineState(health.state), detail=health.detail, limits=health.limits)

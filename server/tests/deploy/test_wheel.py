@@ -1,0 +1,114 @@
+"""The wheel and the source archive hold everything: installed into an empty environment, each serves a first upload.
+
+The libraries are those of this environment, so that no index is needed; `make wheel` installs them, too.
+"""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[3]
+LIBRARIES = Path(sysconfig.get_paths()["purelib"])
+"""The packages of this environment, in which everything is installed already."""
+PARTS = {"sluice_inspect": "inspect", "sluice": "server"}
+"""Import packages with the folders of their distributions."""
+
+
+def run(*command: str | Path, folder: Path = ROOT) -> str:
+    words, variables = [str(word) for word in command], {"PATH": os.environ["PATH"], "SOURCE_DATE_EPOCH": "1790000000"}
+    completed = subprocess.run(
+        words, cwd=folder, env=variables, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    for part in PARTS.values():
+        run(sys.executable, "-m", "hatchling", "build", "-d", folder, folder=ROOT / part)
+    return folder
+
+
+@pytest.mark.parametrize("package", PARTS)
+def test_source_archive_builds_a_wheel_of_the_same_bytes_in_another_folder(
+    built: Path, tmp_path: Path, package: str
+) -> None:
+    (wheel,), (source,) = built.glob(f"{package}-*.whl"), built.glob(f"{package}-*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "again", folder=unpacked)
+    (again,) = (tmp_path / "again").glob("*.whl")
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.parametrize("package", PARTS)
+def test_wheel_contains_its_package_and_nothing_else(built: Path, package: str) -> None:
+    (wheel,) = built.glob(f"{package}-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names} == {package, f"{package}-0.1.0.dist-info"}
+    assert not [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".db"))]
+    assert [name for name in names if name.endswith("LICENSE")]
+
+
+def test_wheel_of_sluice_inspect_judges_files_with_the_libraries_that_it_names(built: Path, tmp_path: Path) -> None:
+    environment, site = empty_environment(tmp_path)
+    for name in required_by("sluice-inspect"):
+        for path in {file.parts[0] for file in distribution(name).files or ()} - {".."}:
+            (site / path).symlink_to(LIBRARIES / path)
+    (wheel,) = built.glob("sluice_inspect-*.whl")
+    options = ("--isolated", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
+    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, wheel)
+    judged = run(environment / "bin" / "python", ROOT / "scripts" / "release" / "inspect_files.py")
+    assert len(judged.splitlines()) == 11, judged
+    assert judged.endswith("frameworks loaded: 0\n")
+
+
+def empty_environment(folder: Path) -> tuple[Path, Path]:
+    """Return a new environment and its folder of packages."""
+    environment = folder / "env"
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    return environment, next((environment / "lib").glob("python*/site-packages"))
+
+
+def required_by(name: str) -> set[str]:
+    """Return what a distribution needs without its extras, and what that needs."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        needed = [Requirement(text) for text in distribution(waiting.pop()).requires or ()]
+        new = {
+            canonicalize_name(each.name)
+            for each in needed
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        } - found
+        found |= new
+        waiting += new
+    return found
+
+
+def test_the_wheel_installed_by_the_hashes_of_a_release_serves_a_first_upload_and_every_page(
+    built: Path, tmp_path: Path
+) -> None:
+    run(sys.executable, ROOT / "scripts" / "attest.py", "requirements", built)
+    environment, site = empty_environment(tmp_path)
+    for library in LIBRARIES.iterdir():
+        if "sluice" not in library.name:
+            (site / library.name).symlink_to(library)
+    options = ("--isolated", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check", "--require-hashes")
+    sources = ("--find-links", built, "-r", built / "requirements-0.1.0.txt")
+    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, *sources)
+    where = run(environment / "bin" / "python", "-c", "import sluice, sluice_inspect; print(sluice.__file__)")
+    assert where.startswith(str(environment))
+    run(sys.executable, ROOT / "scripts" / "first_upload.py", environment / "bin" / "sluice")

@@ -1,0 +1,80 @@
+"""kill -9 at every failpoint of the commit, on {SQLite, PostgreSQL} × {local, S3}; `sweep` checks the state after it.
+
+The short form dies once at every failpoint, the four places taking turns. `make kill-sweep KILLS=n` dies n times at
+every failpoint of every place.
+"""
+
+import itertools
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sluice.kit.failpoints import POINTS
+from tests.recovery.sweep import Sweep
+from tests.run_length import amount
+from tests.servers.postgres import Postgres
+from tests.servers.radosgw import RadosGateway
+from tests.service import Deployment
+
+PLACES = ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3")
+KILLS = amount("KILLS", short=0, full=9)
+"""Kills at each point of each place; 0 is the short form."""
+DEPTH = 6 if KILLS else 2
+# leaves a lease for the failpoints of the lease cleanup
+_LEAVES_A_LEASE = "store.done"
+_AUDITED = ("audit.", "response.", "webhook.", "job.", "erasure.", "export.")
+"""Failpoints of audited actions, webhooks, jobs, erasures and exports; see `test_audit_log`, `test_webhook_kill` and `test_job_kill`."""
+
+
+def points_of(deployment: str) -> Sequence[str]:
+    """Return the failpoints that are reached on this place, in an order in which each has work."""
+    of_store = "local." if deployment.endswith("s3") else "parts."
+    of_database = "unit." if deployment.startswith("postgres") else "-"
+    return [point for point in POINTS if not point.startswith((*_AUDITED, of_store, of_database))]
+
+
+def rounds(deployment: str) -> Sequence[str]:
+    points = points_of(deployment)
+    if KILLS:
+        return list(itertools.chain.from_iterable([points] * KILLS))
+    turn = PLACES.index(deployment)
+    rest = [point for point in POINTS if not point.startswith(("local.", "parts.", "unit.", *_AUDITED))]
+    own = {"sqlite-local": ["unit.open", "local.drafted", "local.linked"], "postgres-s3": ["parts.read"]}
+    return own.get(deployment, []) + rest[turn :: len(PLACES)]
+
+
+@pytest.fixture
+def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str) -> Deployment:
+    database, store = where.split("-")
+    settings = {"SCANNER": "builtin"}
+    if database == "sqlite":
+        url = f"sqlite:///{tmp_path / 'data' / 'sluice.db'}"
+    else:
+        postgres: Postgres = request.getfixturevalue("postgres")
+        url = postgres.createdb().replace("+asyncpg", "")
+    if store == "local":
+        return Deployment(where, tmp_path, url, settings)
+    gateway: RadosGateway = request.getfixturevalue("gateway")
+    settings["BUCKET_ENDPOINT_HOSTS"] = gateway.endpoint.removeprefix("http://")
+    return Deployment(where, tmp_path, url, settings, gateway, gateway.create_bucket(f"test-{secrets.token_hex(8)}"))
+
+
+@pytest.mark.timeout(60 + 40 * len(POINTS) * max(1, KILLS))
+@pytest.mark.parametrize("where", PLACES)
+def test_after_kills_no_acknowledged_file_is_lost_and_no_leftover_stays(
+    deployment: Deployment, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = Sweep(deployment, seed=int(os.environ.get("SLUICE_TEST_SEED", "1")))
+    for point in rounds(where):
+        if point.startswith("settle"):
+            sweep.kill_at(_LEAVES_A_LEASE, depth=DEPTH)
+        sweep.kill_at(point, depth=DEPTH)
+    sweep.end()
+    with capsys.disabled():
+        kept = len(sweep.promises.kept)
+        total, points = sweep.kills.total(), len(sweep.kills)
+        print(f"\n{where}: {total} kills at {points} points, {kept} files kept, 0 violations")  # noqa: T201
+    assert set(sweep.kills) >= set(rounds(where))

@@ -1,0 +1,93 @@
+"""Fixtures of the storage tests: a new store of each kind, and sealed bytes to put into it."""
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.storage import ObjectStore, StoreError
+from sluice.storage.local.store import LocalStore
+from sluice.storage.s3.store import S3Store
+from sluice_inspect.sandbox.sealed import Sealed
+from tests.servers.radosgw import RadosGateway
+
+Seal = Callable[[bytes], Sealed]
+MakeS3 = Callable[..., S3Store]
+
+
+@pytest.fixture
+def seal() -> Iterator[Seal]:
+    """Make sealed bytes like the spool; close their descriptors when the test ends."""
+    made: list[int] = []
+
+    def sealed(data: bytes) -> Sealed:
+        fd = os.memfd_create("sealed", os.MFD_CLOEXEC)
+        made.append(fd)
+        left = memoryview(data)
+        while left:
+            left = left[os.write(fd, left) :]
+        return Sealed(fd, len(data), hashlib.sha256(data).digest())
+
+    yield sealed
+    for fd in made:
+        os.close(fd)
+
+
+@pytest.fixture
+async def local(tmp_path: Path) -> AsyncIterator[LocalStore]:
+    store = LocalStore(tmp_path / "store")
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture
+def bucket(gateway: RadosGateway) -> str:
+    return gateway.fresh_bucket()
+
+
+@pytest.fixture
+async def make_s3(gateway: RadosGateway, bucket: str) -> AsyncIterator[MakeS3]:
+    """Make a store in the bucket of the test; named arguments replace single settings. Closed when the test ends."""
+    stores: list[S3Store] = []
+
+    def made(**changed: object) -> S3Store:
+        place: dict[str, object] = {"bucket": bucket, "region": gateway.region, "endpoint_url": gateway.endpoint}
+        keys = {"access_key_id": gateway.access_key, "secret_access_key": gateway.secret_key}
+        stores.append(S3Store(**(place | keys | changed)))  # type: ignore[arg-type]  # they have different types
+        return stores[-1]
+
+    yield made
+    for store in stores:
+        await store.aclose()
+
+
+@pytest.fixture
+def s3_store(make_s3: MakeS3) -> S3Store:
+    return make_s3()
+
+
+@pytest.fixture(params=["local", "s3_store"])
+def store(request: pytest.FixtureRequest) -> ObjectStore:
+    """Each store in turn: both fulfil the contract."""
+    found: ObjectStore = request.getfixturevalue(request.param)
+    return found
+
+
+def every_call(store: ObjectStore, seal: Seal, key: str) -> list[Awaitable[object]]:
+    """Return a call of each method that names an object."""
+    put = store.put(key, seal(b"x"), content_type="text/plain")
+    return [put, store.size(key), store.delete(key), read_object(store, key)]
+
+
+async def all_fail(calls: Iterable[Awaitable[object]], sentence: str = ".") -> None:
+    """Assert that each call raises a `StoreError` with this sentence."""
+    for call in calls:
+        with pytest.raises(StoreError, match=sentence):
+            await call
+
+
+async def read_object(store: ObjectStore, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+    """Return the bytes of an object, or of a range of it."""
+    return b"".join([chunk async for chunk in store.read(key, start=start, length=length)])

@@ -1,0 +1,56 @@
+"""The memory of puts and reads: large objects are handled in pieces."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.storage import ObjectStore
+from sluice_inspect.sandbox.sealed import Sealed
+
+MIB = 1024 * 1024
+OBJECT = 96 * MIB
+MOST = 64 * MIB
+"""Parts in flight take 27 to 49 MiB with S3, however large the object is."""
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Iterator[Sealed]:
+    """An object in an unlinked file, like a large upload in the spool."""
+    path = tmp_path / "spool"
+    digest = hashlib.sha256()
+    with path.open("w+b") as spool:
+        path.unlink()
+        for _ in range(OBJECT // MIB):
+            piece = os.urandom(MIB)
+            digest.update(piece)
+            spool.write(piece)
+        spool.flush()
+        yield Sealed(spool.fileno(), OBJECT, digest.digest())
+
+
+def peak() -> int:
+    """Return the peak memory of the process since `reset_peak`, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+def reset_peak() -> int:
+    """Reset the peak that the kernel counts (proc(5), clear_refs) and return the memory in use."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak()
+
+
+async def test_large_object_is_stored_and_read_in_bounded_memory(store: ObjectStore, sealed: Sealed) -> None:
+    before = reset_peak()
+    await store.put("large", sealed, content_type="application/octet-stream")
+    after_put = peak() - before
+    digest = hashlib.sha256()
+    async for chunk in store.read("large"):
+        digest.update(chunk)
+    assert digest.digest() == sealed.sha256
+    assert await store.size("large") == sealed.size
+    assert after_put < MOST
+    assert peak() - before < MOST

@@ -1,0 +1,246 @@
+"""The rules of an upload: each rule alone, and their order."""
+
+import json
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from sluice.contexts import RateLimit
+from sluice.contexts.policies import (
+    NO_POLICIES,
+    ActiveContent,
+    Archive,
+    CheckModes,
+    ContentTypes,
+    Document,
+    Duplicates,
+    EncryptedContent,
+    FilenamePattern,
+    Image,
+    Media,
+    MinSize,
+    Mode,
+    Policies,
+    ProgramsInArchives,
+)
+from sluice.uploads.reasons import WORDS, Reason
+from sluice.uploads.rules import CHECKS, decide, failures, judge_all, quarantine_by
+from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rules, ScanFact
+from sluice_inspect.report import Finding, Outcome, Report
+from tests.rows import each_row
+
+RULES = Rules(
+    version=1,
+    allowed_extensions=("pdf",),
+    max_bytes=100,
+    reject_blank=True,
+    reject_corrupt=True,
+    scan=True,
+    rate=RateLimit(1, 60),
+    quota_bytes=1000,
+    policies=Policies(
+        content_types=ContentTypes(allow=["application/pdf", "image/*"]),
+        encrypted=EncryptedContent(),
+        active_content=ActiveContent(),
+        programs_in_archives=ProgramsInArchives(),
+        image=Image(min_width=10, max_width=100, max_pixels=5000, allow_animation=False),
+        document=Document(max_pages=3, max_sheets=4, max_slides=5),
+        media=Media(max_duration_seconds=60, codecs=["aac", "h264"]),
+        archive=Archive(max_members=10, max_depth=0, max_unpacked_bytes=1000),
+        min_size_bytes=MinSize(bytes=10),
+        filename_pattern=FilenamePattern(pattern=r"[a-z]+\.\w+"),
+        duplicates=Duplicates(),
+    ),
+)
+NO_RULES = Rules(1, (), 100, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None)
+SOUND = Report("pdf", "application/pdf", Outcome.OK, Outcome.OK, None, blank=False, detail="")
+CLEAN = ScanFact("clean", None, "", "builtin", "1", 1.0)
+
+
+def examined(report: Report | None = SOUND, *, died: bool = False, overran: str | None = None) -> ExamineFact:
+    return ExamineFact(report, died=died, overran=overran, detail="why", ms=1.0)
+
+
+SOUND_FACTS = replace(
+    Facts("a.pdf", "pdf", 100, "00", rate=RateFact(0, None), plan=PlanFact(0, 500, 1.0), quota_used_bytes=900),
+    examined=examined(),
+    scanned=CLEAN,
+    duplicate_of="",
+)
+
+
+def report(**changes: Any) -> dict[str, Any]:
+    return {"examined": examined(replace(SOUND, **changes))}
+
+
+BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
+    (Reason.EXTENSION_NOT_ALLOWED, {"extension": "exe"}),
+    (Reason.EXTENSION_NOT_ALLOWED, {"extension": ""}),
+    (Reason.FILENAME_NOT_ALLOWED, {"filename": "A.pdf"}),
+    (Reason.FILE_TOO_LARGE, {"size_bytes": 101}),
+    (Reason.FILE_TOO_SMALL, {"size_bytes": 9}),
+    (Reason.RATE_LIMIT_EXCEEDED, {"rate": RateFact(0, 3.0)}),
+    (Reason.MONTHLY_LIMIT_EXCEEDED, {"plan": PlanFact(500, 500, 1.0)}),
+    (Reason.STORAGE_QUOTA_EXCEEDED, {"quota_used_bytes": 901}),
+    (Reason.DUPLICATE_FILE, {"duplicate_of": "file_2"}),
+    (Reason.BLANK_DOCUMENT, report(fill="zeros", blank=True, integrity=Outcome.CORRUPT)),
+    (Reason.CORRUPT_FILE, report(integrity=Outcome.CORRUPT, blank=True)),
+    (Reason.TYPE_MISMATCH, report(finding=Finding.TYPE_MISMATCH, blank=True)),
+    (Reason.POLYGLOT_FILE, report(finding=Finding.POLYGLOT)),
+    (Reason.ARCHIVE_BOMB, report(finding=Finding.ARCHIVE_BOMB)),
+    (Reason.ARCHIVE_UNSAFE, report(finding=Finding.ARCHIVE_UNSAFE)),
+    (Reason.IMAGE_TOO_LARGE, report(finding=Finding.IMAGE_TOO_LARGE)),
+    (Reason.VALIDATION_LIMITS_EXCEEDED, report(integrity=Outcome.TOO_COMPLEX)),
+    (Reason.VALIDATION_LIMITS_EXCEEDED, {"examined": examined(None, overran="cpu")}),
+    (Reason.UNPROCESSABLE_FILE, {"examined": examined(None, died=True)}),
+    (Reason.BLANK_DOCUMENT, report(blank=True)),
+    (Reason.CONTENT_TYPE_NOT_ALLOWED, report(content_type="text/html")),
+    (Reason.ENCRYPTED_FILE, report(facts={"encrypted": True})),
+    (Reason.ENCRYPTED_FILE, report(facts={"encrypted_members": 2})),
+    (Reason.ACTIVE_CONTENT, report(flags=("macro",))),
+    (Reason.PROGRAM_IN_ARCHIVE, report(facts={"scripts": 1})),
+    (Reason.IMAGE_DIMENSIONS, report(facts={"width": 9})),
+    (Reason.IMAGE_DIMENSIONS, report(facts={"pixels": 5001})),
+    (Reason.IMAGE_DIMENSIONS, report(facts={"animated": True})),
+    (Reason.TOO_MANY_PAGES, report(facts={"pages": 4})),
+    (Reason.TOO_MANY_PAGES, report(facts={"slides": 6})),
+    (Reason.MEDIA_LIMITS, report(facts={"duration_ms": 60_001})),
+    (Reason.MEDIA_LIMITS, report(facts={"video_codecs": ("vp9",)})),
+    (Reason.ARCHIVE_LIMITS, report(facts={"members": 11})),
+    (Reason.ARCHIVE_LIMITS, report(facts={"depth": 2})),
+    (Reason.VIRUS_DETECTED, {"scanned": replace(CLEAN, outcome="infected", threat="X")}),
+    (Reason.SCAN_INCOMPLETE, {"scanned": replace(CLEAN, outcome="incomplete")}),
+]
+PAIRS = [(one, two) for one, two in combinations(BROKEN_RULES, 2) if not one[1].keys() & two[1].keys()]
+OVER_LIMITS: dict[str, Any] = {"extension": "exe", "rate": RateFact(0, 3.0), "quota_used_bytes": 10**12}
+
+
+@each_row(
+    "facts",
+    [
+        SOUND_FACTS,
+        replace(SOUND_FACTS, **report(integrity=Outcome.ENCRYPTED)),
+        replace(SOUND_FACTS, **report(integrity=Outcome.UNSUPPORTED)),
+        replace(SOUND_FACTS, rate=None, plan=None, quota_used_bytes=None, examined=None, scanned=None),
+        replace(SOUND_FACTS, size_bytes=0, sha256=None),  # its bytes are still coming: it is not too small
+    ],
+)
+def test_a_sound_file_passes_every_rule_and_what_is_not_measured_does_not_reject(facts: Facts) -> None:
+    assert decide(facts, RULES) is None
+
+
+def reason_of(facts: Facts, rules: Rules = RULES) -> Reason | None:
+    rejection = decide(facts, rules)
+    return None if rejection is None else rejection.reason
+
+
+@each_row("reason, changes", BROKEN_RULES)
+def test_each_rule_alone_rejects_with_its_reason(reason: Reason, changes: dict[str, Any]) -> None:
+    facts = replace(SOUND_FACTS, **changes)
+    assert reason_of(facts) is reason
+    assert outcomes(facts)[WORDS[reason].check] == "fail"
+
+
+def test_every_reason_has_a_sample_and_a_message() -> None:
+    assert {reason for reason, _ in BROKEN_RULES} == set(Reason) == set(WORDS)
+
+
+@each_row(("first", "second"), PAIRS)
+@pytest.mark.asvs("2.3.1")
+def test_the_first_of_two_broken_rules_gives_the_reason(
+    first: tuple[Reason, dict[str, Any]], second: tuple[Reason, dict[str, Any]]
+) -> None:
+    assert reason_of(replace(SOUND_FACTS, **first[1], **second[1])) is first[0]
+
+
+@each_row(
+    ("integrity", "blank", "encrypted", "mode"),
+    [
+        (Mode.REPORT, Mode.REPORT, None, Mode.REPORT),
+        (Mode.REPORT, Mode.QUARANTINE, None, Mode.QUARANTINE),
+        (Mode.ENFORCE, Mode.REPORT, None, Mode.ENFORCE),
+        (Mode.REPORT, Mode.REPORT, Mode.ENFORCE, Mode.ENFORCE),
+        (Mode.REPORT, Mode.REPORT, Mode.OFF, Mode.REPORT),
+    ],
+)
+def test_a_file_whose_check_crashed_fails_by_the_strictest_rule_that_needs_it(
+    integrity: Mode, blank: Mode, encrypted: Mode | None, mode: Mode
+) -> None:
+    policies = NO_POLICIES if encrypted is None else Policies(encrypted=EncryptedContent(mode=encrypted))
+    rules = replace(RULES, policies=policies, check_modes=CheckModes(integrity=integrity, blank=blank))
+    (failure,) = failures(replace(SOUND_FACTS, examined=examined(None, died=True)), rules)
+    assert (failure.reason, failure.mode) == (Reason.UNPROCESSABLE_FILE, mode)
+
+
+def test_disabled_rules_do_not_reject() -> None:
+    damage = report(integrity=Outcome.CORRUPT, finding=Finding.POLYGLOT, blank=True, fill="zeros")
+    bad_file = replace(SOUND_FACTS, **OVER_LIMITS, **damage, scanned=replace(CLEAN, outcome="infected"))
+    assert decide(bad_file, NO_RULES) is None
+    empty = replace(SOUND_FACTS, **report(fill="empty", blank=True, integrity=Outcome.CORRUPT))
+    assert reason_of(empty, replace(RULES, reject_blank=False)) is Reason.CORRUPT_FILE
+
+
+def test_stored_facts_can_be_judged_again_by_changed_rules() -> None:
+    facts = replace(SOUND_FACTS, examined=examined(replace(SOUND, blank=True)))
+    written = facts.to_json()["examined"]["report"]
+    read_back = replace(facts, examined=examined(Report.from_json(written)))
+    assert decide(read_back, replace(RULES, reject_blank=False)) is None
+    assert decide(read_back, RULES) == decide(facts, RULES)
+
+
+def outcomes(facts: Facts, rules: Rules = RULES) -> dict[str, str]:
+    return {check.name: check.outcome for check in judge_all(facts, rules)}
+
+
+def test_each_check_is_reported_as_passed_not_run_or_off_and_a_policy_that_is_not_set_not_at_all() -> None:
+    assert outcomes(SOUND_FACTS) == dict.fromkeys(CHECKS, "pass") | {"storage": "not_run"}
+    not_measured = outcomes(Facts("a.pdf", "pdf", 100))
+    passed = {"extension", "size", "policy.filename_pattern"}
+    assert {name for name, outcome in not_measured.items() if outcome == "pass"} == passed
+    assert set(not_measured.values()) == {"pass", "not_run"}
+    after_fault = outcomes(replace(SOUND_FACTS, **report(finding=Finding.ARCHIVE_UNSAFE)))
+    expected = {"integrity.structure": "pass", "integrity.archive": "fail", "integrity.polyglot": "not_run"}
+    assert after_fault.items() >= (expected | {"blank": "not_run"}).items()
+    off = outcomes(SOUND_FACTS, NO_RULES)
+    assert (off.pop("size"), off.pop("plan"), off.pop("storage")) == ("pass", "pass", "not_run")
+    assert set(off.values()) == {"off"}
+    assert not any(name.startswith("policy.") for name in off)
+
+
+@each_row(("reason", "changes"), [each for each in BROKEN_RULES if "policy." in WORDS[each[0]].check])
+@each_row("mode", [Mode.REPORT, Mode.QUARANTINE, Mode.OFF])
+def test_a_policy_that_is_not_enforced_rejects_nothing(reason: Reason, changes: dict[str, Any], mode: Mode) -> None:
+    name = WORDS[reason].check.removeprefix("policy.")
+    policy = getattr(RULES.policies, name).model_copy(update={"mode": mode})
+    rules = replace(RULES, policies=RULES.policies.model_copy(update={name: policy}))
+    facts = replace(SOUND_FACTS, **changes)
+    assert decide(facts, rules) is None
+    quarantined = quarantine_by(facts, rules)
+    assert (quarantined is not None and quarantined.reason is reason) == (mode is Mode.QUARANTINE)
+    expected = {Mode.REPORT: "would_fail", Mode.QUARANTINE: "fail", Mode.OFF: "off"}[mode]
+    assert outcomes(facts, rules)[f"policy.{name}"] == expected
+
+
+@each_row(
+    ("field", "changes"),
+    [
+        ("blank", report(blank=True)),
+        ("integrity", report(integrity=Outcome.CORRUPT)),
+        ("integrity", report(finding=Finding.POLYGLOT)),
+        ("malware", {"scanned": replace(CLEAN, outcome="infected")}),
+    ],
+)
+def test_a_check_of_the_interface_in_report_mode_rejects_nothing(field: str, changes: dict[str, Any]) -> None:
+    facts, rules = replace(SOUND_FACTS, **changes), replace(RULES, check_modes=CheckModes(**{field: Mode.REPORT}))
+    assert decide(facts, RULES) is not None
+    assert decide(facts, rules) is None
+    assert "would_fail" in outcomes(facts, rules).values()
+
+
+@each_row("rules", [RULES, replace(RULES, check_modes=CheckModes(blank=Mode.QUARANTINE))])
+def test_stored_rules_and_facts_are_read_back_as_they_were(rules: Rules) -> None:
+    facts = replace(SOUND_FACTS, examined=examined(replace(SOUND, facts={"width": 1, "video_codecs": ("vp9",)})))
+    assert Rules.from_json(json.loads(json.dumps(rules.to_json()))) == rules
+    assert Facts.from_json(json.loads(json.dumps(facts.to_json()))) == facts

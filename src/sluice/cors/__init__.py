@@ -1,1 +1,0 @@
-"""CORS: the origins whose pages may call the API and read its answers."""
