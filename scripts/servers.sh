@@ -29,7 +29,7 @@ have() {
 # Without npm or its registry, their tests are skipped.
 install_packages() {
     local folder
-    for folder in "${0%/*}/../tests/servers/oidc" "${0%/*}/../tests/browser" "${0%/*}/../clients/typescript" "${0%/*}/../examples/nextjs"; do
+    for folder in "${0%/*}/../server/tests/servers/oidc" "${0%/*}/../server/tests/browser" "${0%/*}/../clients/typescript" "${0%/*}/../examples/nextjs"; do
         # Anew, too, if a package was added since they were installed.
         if command -v npm >/dev/null && [ ! "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then
             # Optional packages are binaries of Next.js that no test needs.

@@ -83,8 +83,6 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
     "Explanation": (
         "way-of-an-upload.md",
         "scanner.md",
-        "trust.md",
-        "newcomers.md",
         "integrators.md",
         "operators.md",
         "choices.md",

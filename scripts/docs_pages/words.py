@@ -163,7 +163,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
     | {
         "allowed_extensions": "Compared without their dot and without case. Empty: as the context.",
         "metadata": "Added to that of each file; wins over it.",
-        "files": "What became of the uploads with it, oldest first.",
+        "files": "The outcomes of the uploads with it, oldest first.",
     },
     "ResumableUploadOut": {
         "length": "Size of the whole file, in bytes.",

@@ -1,4 +1,4 @@
-"""Tell whether an intact file stores its samples uncompressed, so that changed samples are still valid."""
+"""Determine whether an intact file stores its samples uncompressed, so that changed samples are still valid."""
 
 import tempfile
 from typing import Final

@@ -221,7 +221,7 @@ _SERVERS = pytest.StashKey[SharedServersHost]()
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell an xdist worker where the servers of the run are."""
+    """Pass the addresses of the run's servers to an xdist worker."""
     stash = node.config.stash
     if _SERVERS not in stash:
         stash[_SERVERS] = SharedServersHost()

@@ -147,9 +147,9 @@ def running_service(deployment: Deployment, **settings: str) -> Iterator[Service
     with unchecked_service(deployment, **settings) as service:
         yield service
         service.stop()
-        assert "Traceback" not in service.log.read_text(errors="replace"), service.log.read_text(errors="replace")[
-            -4000:
-        ]
+        log = service.log.read_text(errors="replace")
+        at = log.find("Traceback")
+        assert at < 0, log[max(0, at - 2000) : at + 4000]
 
 
 @contextmanager

@@ -277,13 +277,13 @@ export class Sluice {
     path: Record<string, string> = {},
   ): List<Item<K>> {
     return new List(async (page) => {
-      const answer = await this.#request(operation, { path, query: { ...query, page } });
-      const { data, pagination } = await jsonOf(answer);
+      const response = await this.#request(operation, { path, query: { ...query, page } });
+      const { data, pagination } = await jsonOf(response);
       return { items: data, pagination } as Page<Item<K>>;
     }, query?.page ?? 1);
   }
 
-  /** Yield the items of a list that goes on behind an id, to its end or endlessly. */
+  /** Yield the items of a list that continues after an id, to its end or endlessly. */
   async *#follow<K extends Operation>(
     operation: K,
     query: Values,
@@ -306,12 +306,12 @@ function nameOf(file: Blob, options: FormOptions): string {
   return name;
 }
 
-async function jsonOf(answer: Response): Promise<{ data?: unknown; pagination?: unknown }> {
-  return (await answer.json()) as object;
+async function jsonOf(response: Response): Promise<{ data?: unknown; pagination?: unknown }> {
+  return (await response.json()) as object;
 }
 
-async function dataOf<T>(answer: Response): Promise<T> {
-  const body = await jsonOf(answer);
+async function dataOf<T>(response: Response): Promise<T> {
+  const body = await jsonOf(response);
   return ("data" in body ? body.data : body) as T;
 }
 

@@ -1,4 +1,4 @@
-/** Requests: the credential, retries, progress of what is sent, and answers that are errors. */
+/** Requests: the credential, retries, progress of what is sent, and responses that are errors. */
 
 import type { components } from "./schema.js";
 
@@ -13,12 +13,12 @@ export class SluiceError extends Error {
   override readonly name: string = "SluiceError";
 }
 
-/** No answer came, or an answer that is not of the service. */
+/** No response came, or a response that is not of the service. */
 export class ConnectionFailed extends SluiceError {
   override readonly name: string = "ConnectionFailed";
 }
 
-/** An answer of 400 or more. `code` is a code of `docs/errors.md`; a page of another origin cannot read it. */
+/** A response of 400 or more. `code` is a code of `docs/errors.md`; a page of another origin cannot read it. */
 export class ApiError extends SluiceError {
   override readonly name: string = "ApiError";
 
@@ -66,7 +66,7 @@ export interface Request {
   url: string;
   headers?: Record<string, string>;
   body?: string | Blob | FormData;
-  /** Whether it may be sent again when nobody knows what became of it. */
+  /** Whether it may be sent again when its outcome is unknown. */
   isRepeatable?: boolean;
   signal?: AbortSignal | undefined;
   /** Called with the bytes of `body` that have been sent. */
@@ -84,20 +84,20 @@ export class Transport {
     this.#options = options;
   }
 
-  /** Send a request, again if need be, and return its answer. Throws `ApiError` and `ConnectionFailed`. */
+  /** Send a request, again if need be, and return its response. Throws `ApiError` and `ConnectionFailed`. */
   async send(request: Request): Promise<Response> {
     for (let attempt = 0; ; attempt++) {
-      const answer = await this.attempt(request).catch((fault: unknown) => {
+      const response = await this.attempt(request).catch((fault: unknown) => {
         if (fault instanceof ConnectionFailed && request.isRepeatable && attempt < this.retries) return null;
         throw fault;
       });
-      if (answer?.ok) return answer;
-      if (answer && !mayPass(answer, request)) throw await errorOf(answer);
-      await this.pause(attempt, answer, request.signal);
+      if (response?.ok) return response;
+      if (response && !mayPass(response, request)) throw await errorOf(response);
+      await this.pause(attempt, response, request.signal);
     }
   }
 
-  /** Send a request once and return whatever the answer is. Throws `ConnectionFailed` if there is none. */
+  /** Send a request once and return the response, whatever its status. Throws `ConnectionFailed` if there is none. */
   async attempt(request: Request): Promise<Response> {
     const { credential, language } = this.#options;
     const secret = typeof credential === "function" ? await credential() : credential;
@@ -109,14 +109,14 @@ export class Transport {
     return isWatchedInPage ? sendByXhr(complete) : sendByFetch(this.#options.fetch ?? globalThis.fetch, complete);
   }
 
-  /** Wait before the next attempt. Throws the error of `answer` if there have been enough, or the wait is too long. */
-  async pause(attempt: number, answer: Response | null, signal?: AbortSignal): Promise<void> {
-    const asked = Number(answer?.headers.get("Retry-After")) || 0;
+  /** Wait before the next attempt. Throws the error of `response` if there have been enough, or the wait is too long. */
+  async pause(attempt: number, response: Response | null, signal?: AbortSignal): Promise<void> {
+    const asked = Number(response?.headers.get("Retry-After")) || 0;
     if (attempt >= this.retries || asked > (this.#options.longestWait ?? 60)) {
-      throw answer ? await errorOf(answer) : new ConnectionFailed("the connection was lost");
+      throw response ? await errorOf(response) : new ConnectionFailed("the connection was lost");
     }
     const backoff = Math.min(0.5 * 2 ** attempt, 8) * (0.75 + Math.random() / 2);
-    await answer?.body?.cancel(); // the connection can be used again
+    await response?.body?.cancel(); // the connection can be used again
     await sleep(Math.max(backoff, asked), signal);
   }
 }
@@ -128,28 +128,28 @@ export function segment(text: string): string {
 }
 
 /** Return whether the same request can succeed later. A change that may have been made is not repeated. */
-function mayPass(answer: Response, request: Request): boolean {
-  const { status, headers } = answer;
+function mayPass(response: Response, request: Request): boolean {
+  const { status, headers } = response;
   const isRefused = status === 429 || (status === 503 && headers.get("Sluice-Error-Code") !== "outcome_unknown");
   const isInUse = status === 409 && headers.has("Retry-After"); // the first upload with this Idempotency-Key
   return isRefused || isInUse || (status >= 500 && request.isRepeatable === true);
 }
 
-/** Return the error that an answer of 400 or more is. */
-export async function errorOf(answer: Response): Promise<SluiceError> {
-  const text = await answer.text();
+/** Return the error of a response of 400 or more. */
+export async function errorOf(response: Response): Promise<SluiceError> {
+  const text = await response.text();
   let body: Partial<components["schemas"]["ErrorEnvelope"]>;
   try {
     body = JSON.parse(text || "{}");
   } catch {
-    return new ConnectionFailed(`the service did not answer this itself: status ${answer.status}`);
+    return new ConnectionFailed(`the service did not return this itself: status ${response.status}`);
   }
-  const code = answer.headers.get("Sluice-Error-Code");
+  const code = response.headers.get("Sluice-Error-Code");
   const errors = body.errors ?? [];
-  const of = [answer.status, code, errors, answer.headers.get("Request-Id")] as const;
+  const of = [response.status, code, errors, response.headers.get("Request-Id")] as const;
   const report = body.report;
   if (report?.reason) return new FileRejected(report.reason, report, report.message, ...of);
-  return new ApiError([body.message ?? `status ${answer.status}`, ...errors].join(": "), ...of);
+  return new ApiError([body.message ?? `status ${response.status}`, ...errors].join(": "), ...of);
 }
 
 async function sendByFetch(fetch: typeof globalThis.fetch, request: Request): Promise<Response> {
@@ -176,7 +176,7 @@ async function sendByFetch(fetch: typeof globalThis.fetch, request: Request): Pr
 }
 
 function notAnswered(method: string, url: string, cause?: unknown): ConnectionFailed {
-  return new ConnectionFailed(`${method} ${new URL(url).pathname} was not answered`, { cause });
+  return new ConnectionFailed(`${method} ${new URL(url).pathname} got no response`, { cause });
 }
 
 /** Return the same bytes in small pieces, and tell of each when it is asked for: a `Blob` in memory is one piece. */
@@ -211,9 +211,9 @@ function sendByXhr({ method, url, headers, body, signal, onSent }: Request): Pro
     xhr.upload.onprogress = (event) => onSent?.(event.loaded);
     xhr.onload = () => {
       const lines = xhr.getAllResponseHeaders().trim().split("\r\n").filter(Boolean);
-      const answered = new Headers();
-      for (const line of lines) answered.append(line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1));
-      resolve(new Response(xhr.status === 204 ? null : xhr.response, { status: xhr.status, headers: answered }));
+      const received = new Headers();
+      for (const line of lines) received.append(line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1));
+      resolve(new Response(xhr.status === 204 ? null : xhr.response, { status: xhr.status, headers: received }));
     };
     xhr.onerror = xhr.ontimeout = () => reject(notAnswered(method, url));
     xhr.onabort = () => reject(signal?.reason);

@@ -7,7 +7,7 @@ export const NOT_BY_NAME = {
   upload_file: "`upload` sends it, with progress",
   validate_file: "`validate` sends it, with progress",
   create_upload: "`upload` sends it for large files",
-  head_upload: "`upload` asks where to go on",
+  head_upload: "`upload` asks where to continue",
   append_to_upload: "`upload` sends it for each part",
   get_upload: "`uploads.get` takes the URL of an upload",
   cancel_upload: "`uploads.cancel` takes the URL of an upload",
@@ -94,7 +94,7 @@ type Answers<K extends keyof operations> = operations[K]["responses"];
 type Success<K extends keyof operations> = Answers<K>[keyof Answers<K> & (200 | 201 | 202)];
 type Json<T> = T extends { content: { "application/json": infer J } } ? J : never;
 
-/** What an operation returns: the `data` of its envelope, or the whole answer if it has none. */
+/** What an operation returns: the `data` of its envelope, or the whole response if it has none. */
 export type Data<K extends keyof operations> = Json<Success<K>> extends { data: infer D } ? D : Json<Success<K>>;
 
 /** One item of a list. */

@@ -83,8 +83,11 @@ class _FormatResult:
 
 
 def inspect_file(file: File, *, filename: str | None = None, limits: Limits = _DEFAULT_LIMITS) -> Report:
-    """Inspect one file, which `filename` claims to be (default: the path's own name), and return the report."""
-    # Raises `OSError`, and `WalkerFailed` for a fault of this package. Closes no descriptor and moves no offset.
+    """Inspect one file, which `filename` claims to be (default: the path's own name), and return the report.
+
+    `file` is a path or a descriptor; a descriptor is neither closed nor moved. Damage and danger are outcomes of the
+    report, not exceptions. Raise `OSError` if the file cannot be read, and `WalkerFailed` for a fault of this package.
+    """
     started = time.perf_counter()
     if filename is None and isinstance(file, str | os.PathLike):
         filename = os.fspath(file)
@@ -150,8 +153,10 @@ def _inspect_content(source: Source, extension: str, limits: Limits) -> Report:
 
 
 def preload() -> None:
-    """Inspect the sample of every format, so that later nothing is loaded from the file system."""
-    # Raise `RuntimeError` if one is not found good.
+    """Inspect the sample of every format, so that later nothing is loaded from the file system.
+
+    Raise `RuntimeError` if a sample is not found good.
+    """
     sniff.preload()
     for name in _LAZY_MODULES:
         importlib.import_module(name)

@@ -105,8 +105,8 @@ class Inspector:
         """Set the pool up; nothing runs yet.
 
         `workers` files are inspected at once (default: one per core, at least two). `least` is the weakest confinement
-        to accept: `strict` (Landlock and seccomp), `seccomp`, or `limits-only`, which keeps a parser that was taken over
-        from nothing but memory and time. A file waits at most `wait_seconds` for a process.
+        to accept: `strict` (Landlock and seccomp), `seccomp`, or `limits-only`, which limits memory and time alone. A
+        file waits at most `wait_seconds` for a process.
         """
         self._workers = workers
         self._limits = limits

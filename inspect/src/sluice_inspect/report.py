@@ -130,8 +130,10 @@ class Report:
 
     @classmethod
     def from_stored(cls, raw: Mapping[str, object]) -> "Report":
-        """Return a report of the decision log, also one written before there were facts and flags."""
-        # Such a report lacks the fact `flags_complete`: nothing can be concluded from flags that it lacks as well.
+        """Return a report of the decision log, also one written before there were facts and flags.
+
+        Such a report lacks the fact `flags_complete`: a flag that it lacks may still apply to the file.
+        """
         return cls.from_json({"facts": {}, "flags": [], **raw})
 
 

@@ -6,14 +6,15 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import sluice_inspect
-from sluice_inspect import Finding, Outcome, Report, inspect, inspect_file
+from sluice_inspect import Finding, Inspector, Outcome, Report, SandboxBroken, inspect, inspect_file
 from sluice_inspect.__main__ import main
+from sluice_inspect.threats import EICAR
 from tests.inspection.formats.image_samples import chess_board, encoded
 from tests.rows import each_row
 
@@ -40,7 +41,7 @@ except ImportError as error:
 exec(snippet)
 for name in modules:
     importlib.import_module(name)
-sys.argv = ["sluice-inspect", "good.png", "page.png"]
+sys.argv = ["sluice-inspect", "--in-process", "good.png", "page.png"]
 runpy.run_module("sluice_inspect", run_name="__main__")
 """
 
@@ -48,14 +49,22 @@ runpy.run_module("sluice_inspect", run_name="__main__")
 Command = Callable[..., tuple[int, str, str]]
 
 
+@pytest.fixture(scope="module")
+def inspector() -> Iterator[Inspector]:
+    with Inspector() as running:
+        yield running
+
+
 @pytest.fixture
-def command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def command(
+    folder: Path, inspector: Inspector, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
     """Return a function that runs the command in the folder and returns its exit status, output and errors."""
     monkeypatch.chdir(folder)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         try:
-            status = main(arguments)
+            status = main(arguments, inspector)
         except SystemExit as exit_:
             status = int(str(exit_.code))
         printed = capsys.readouterr()
@@ -139,9 +148,32 @@ def test_file_that_cannot_be_read_is_named_and_exits_with_2(command: Command, na
     assert err.startswith(f"sluice-inspect: cannot read {name}: ")
 
 
+def test_known_threat_is_named_but_not_searched_for_in_process(folder: Path, command: Command) -> None:
+    (folder / "note.txt").write_bytes(EICAR)
+    status, out, _ = command("note.txt")
+    assert (status, out.startswith("note.txt: threat (text/plain): the file contains ")) == (1, True)
+    assert command("--in-process", "note.txt")[:2] == (0, "note.txt: ok (text/plain)\n")
+
+
+def test_command_says_why_no_process_can_be_locked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(_inspector: Inspector) -> None:
+        raise SandboxBroken("no seccomp here")
+
+    monkeypatch.setattr(Inspector, "start", start)
+    assert main([str(folder / "good.png")]) == 2
+    assert capsys.readouterr().err == "sluice-inspect: no locked process can be started: no seccomp here\n"
+
+
 def test_json_option_prints_complete_reports(command: Command) -> None:
     status, out, _ = command("--json", "good.png", "cut.png")
-    reports = {line.pop("file"): Report.from_json(line) for line in map(json.loads, out.splitlines())}
+    lines = {line["file"]: line for line in map(json.loads, out.splitlines())}
+    assert [(line["reason"], line["threat"], line["fault"]) for line in lines.values()] == [
+        ("ok", None, ""),
+        ("corrupt", None, ""),
+    ]
+    reports = {name: Report.from_json(line["report"]) for name, line in lines.items()}
     assert reports["good.png"].measures["width"] == 64
     assert reports["cut.png"].integrity is Outcome.CORRUPT
     assert status == 1

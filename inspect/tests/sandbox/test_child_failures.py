@@ -36,9 +36,9 @@ INVALID_RESPONSES = {
     "long number": "not JSON",
     "unknown fields": "no known form",
     "payload not an object": "no known form",
-    "two frames": "more than it was asked",
-    "value that is not JSON": "JSON cannot say",
-    "NaN": "JSON cannot say",
+    "two frames": "more than was requested",
+    "value that is not JSON": "JSON cannot represent",
+    "NaN": "JSON cannot represent",
 }
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: scopes, the caller, and the scope that every route requires."""
+"""Authorization: scopes, the caller, and the scope that every route requires."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Route = tuple[str, str]
 
 
 class Scope(StrEnum):
-    """What a credential allows. `admin` implies all others."""
+    """A permission of a credential. `admin` implies all others."""
 
     UPLOAD = "upload"
     DOWNLOAD = "download"
@@ -36,7 +36,7 @@ def _known_scopes(words: frozenset[str]) -> frozenset[Scope]:
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What an API key is limited to besides its scopes; empty and None: not limited.
+    """The limits of an API key in addition to its scopes; empty and None: not limited.
 
     `contexts` are keys of contexts, `networks` those from which it may be used, in CIDR notation. Requests that
     continue a resumable upload do not count in `rate_per_minute`; those with upload tokens that the key made do.
@@ -52,7 +52,7 @@ NO_LIMITS: Final = KeyLimits()
 
 @dataclass(frozen=True, slots=True)
 class UploadPermit:
-    """What the holder of an upload token may send: files into one context, within limits.
+    """The permission of an upload token: to send files into one context, within limits.
 
     None and empty `allowed_extensions` mean that only the context limits. `metadata` wins over what is sent. Pages of
     `allowed_origins` may read the responses. `made_by` is the API key or the user that made the token.

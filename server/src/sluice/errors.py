@@ -115,7 +115,7 @@ class CrossOrigin(SluiceError):
 
 
 class HttpsNeeded(SluiceError):
-    """The console over plain http, from another machine: anybody on the way could take the session over."""
+    """The console over plain http, from another machine: an attacker on the network could take the session over."""
 
     status = 403
     code = "https_needed"

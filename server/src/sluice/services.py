@@ -26,7 +26,7 @@ from sluice.webhooks.service import Webhooks
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What endpoints call. `public_url` is where clients reach the service.
+    """The services that endpoints call. `public_url` is where clients reach the service.
 
     `ietf_uploads`: resumable uploads are spoken as the IETF's draft has them, too.
     """

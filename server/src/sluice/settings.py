@@ -23,7 +23,7 @@ Names = Annotated[tuple[str, ...], NoDecode]
 _FILE: Final = "file://"
 _S3: Final = "s3://"
 _PREFIX: Final = "SLUICE_"
-# Each may be in a file instead, whose path is in the variable with `_FILE` behind its name.
+# Each may be in a file instead, whose path is in the variable with `_FILE` appended to its name.
 FROM_FILES: Final = (
     "database_url",
     "migration_database_url",

@@ -46,7 +46,7 @@ def test_doctor_reports_every_engine_and_none_of_a_healthy_service_as_down(ready
         ({"DATABASE_URL": "postgresql://postgres@127.0.0.1:1/x"}, ["database"], "no connection"),
         ({"STORAGE_DIR": "/dev/null/objects"}, ["storage"], "SLUICE_STORAGE_DIR"),
         ({"LIMITER": "redis"}, ["limiter"], "SLUICE_REDIS_URL"),
-        ({"LIMITER": "redis", "REDIS_URL": "redis://127.0.0.1:1"}, ["limiter"], "no response"),
+        ({"LIMITER": "redis", "REDIS_URL": "redis://127.0.0.1:1"}, ["limiter"], "no reply"),
         ({"LIMITER": "redis", "REDIS_URL": "nonsense"}, ["limiter", "scanner"], "SLUICE_REDIS_URL"),
         ({"OIDC_ISSUER": "https://issuer.example"}, ["identity"], "SLUICE_OIDC_JWKS_URL"),
     ],

@@ -121,7 +121,7 @@ async def test_every_statement_with_a_lost_reply_is_unavailable(postgres: Postgr
         options = PostgresOptions(pool_size=2, wait_seconds=4, connect_seconds=4, statement_seconds=2)
         database = Database(url, postgres=options)
         await asyncio.gather(*(database.commit(ADD, _tenant(n, plan=str(n))) for n in range(2)))
-        proxy.fault = Fault.LOST_ANSWER
+        proxy.fault = Fault.LOST_RESPONSE
         results = await _add_all(database, [_tenant(n) for n in range(2, 6)])
         assert [type(result) for result in results] == [DatabaseUnavailable] * 4
         await database.aclose()

@@ -57,7 +57,7 @@ async def proxied(postgres: Postgres, proxy: FaultProxy) -> AsyncIterator[Databa
     await database.aclose()
 
 
-@pytest.mark.parametrize("fault", [Fault.BLACK_HOLE, Fault.RESET, Fault.LOST_ANSWER])
+@pytest.mark.parametrize("fault", [Fault.BLACK_HOLE, Fault.RESET, Fault.LOST_RESPONSE])
 async def test_a_faulty_database_fails_in_time_and_recovers(proxied: Database, proxy: FaultProxy, fault: Fault) -> None:
     assert await query(proxied) == 1
     proxy.fault = fault

@@ -46,7 +46,7 @@ async def test_takes_survive_restart_of_the_client_until_redis_expires_their_win
         assert 600_000 < await client.pttl(f"sluice:rate:{key}") <= 700_001
 
 
-@pytest.mark.parametrize("fault", [Fault.BLACK_HOLE, Fault.RESET, Fault.LOST_ANSWER])
+@pytest.mark.parametrize("fault", [Fault.BLACK_HOLE, Fault.RESET, Fault.LOST_RESPONSE])
 async def test_faulty_redis_is_unavailable_and_recovers(limiter: RedisLimiter, proxy: FaultProxy, fault: Fault) -> None:
     assert await take(limiter)
     proxy.fault = fault
@@ -86,7 +86,7 @@ async def test_give_back_to_unreachable_redis_raises_nothing(limiter: RedisLimit
 async def test_take_without_a_reply_counts(limiter: RedisLimiter, proxy: FaultProxy, redis_server: RedisServer) -> None:
     key = secrets.token_hex(4)
     assert await take(limiter, "other")  # the connection is open and the script is loaded
-    proxy.fault, proxy.faulty = Fault.LOST_ANSWER, proxy.connections
+    proxy.fault, proxy.faulty = Fault.LOST_RESPONSE, proxy.connections
     assert await take(limiter, key)
     async with Redis.from_url(redis_server.url) as client:
         assert await client.zcard(f"sluice:rate:{key}") == 1

@@ -20,7 +20,7 @@ class Fault(Enum):
     NONE = "bytes pass both ways"
     BLACK_HOLE = "bytes are read and discarded"
     RESET = "the connection is reset at its first byte"
-    LOST_ANSWER = "requests arrive; the connection is reset instead of a response"
+    LOST_RESPONSE = "requests arrive; the connection is reset instead of a response"
     SLOW = "every piece is forwarded 0.2 s late"
     CUT = "the first half of a response arrives, then the connection is reset"
     NO_END = "bytes pass both ways, but the client never sees the server close a connection"
@@ -126,7 +126,7 @@ async def _to_client(
         for word in [word for word in proxy.lost if word in piece]:
             proxy.lost.remove(word)
             raise ConnectionResetError
-        if fault() in {Fault.LOST_ANSWER, Fault.RESET, Fault.DOWN}:
+        if fault() in {Fault.LOST_RESPONSE, Fault.RESET, Fault.DOWN}:
             raise ConnectionResetError
         if fault() is Fault.CUT:
             client.write(piece[: len(piece) // 2])

@@ -50,7 +50,7 @@ async def test_unresponsive_store_times_out(make_s3: MakeS3, gateway: RadosGatew
 @pytest.mark.parametrize("lost", [1, 2])
 async def test_lost_reply_is_tested(make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal, lost: int) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
-        proxy.fault, proxy.faulty = Fault.LOST_ANSWER, lost
+        proxy.fault, proxy.faulty = Fault.LOST_RESPONSE, lost
         store = make_s3(endpoint_url=proxy.endpoint, timeouts=SHORT_TIMEOUTS)
         await store.put("a", seal(b"x"), content_type="text/plain")
         assert proxy.connections > lost
@@ -61,7 +61,7 @@ async def test_lost_reply_is_tested(make_s3: MakeS3, gateway: RadosGateway, buck
 
 async def test_large_put_survives_a_lost_reply(make_s3: MakeS3, gateway: RadosGateway, bucket: str, seal: Seal) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
-        proxy.fault, proxy.faulty = Fault.LOST_ANSWER, 1
+        proxy.fault, proxy.faulty = Fault.LOST_RESPONSE, 1
         body, store = os.urandom(12 * MIB), make_s3(endpoint_url=proxy.endpoint, timeouts=SHORT_TIMEOUTS)
         await store.put("a", seal(body), content_type="text/plain")
     assert await read_object(make_s3(), "a") == body

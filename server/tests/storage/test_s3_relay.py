@@ -125,7 +125,7 @@ async def test_relay_tries_next_address_when_one_is_silent(make_s3: MakeS3, gate
         assert await read_object(store, "a") == b"x"
 
 
-@pytest.mark.parametrize("fault", [Fault.CUT, Fault.LOST_ANSWER, Fault.RESET])
+@pytest.mark.parametrize("fault", [Fault.CUT, Fault.LOST_RESPONSE, Fault.RESET])
 async def test_truncated_response_is_an_error(make_s3: MakeS3, gateway: RadosGateway, seal: Seal, fault: Fault) -> None:
     async with fault_proxy(gateway.endpoint) as proxy, relayed(make_s3, AddressCheck(), proxy.endpoint) as store:
         await store.put("a", seal(bytes(MIB)), content_type="text/plain")

@@ -38,14 +38,14 @@ def _decision() -> Decision:
 
 
 @pytest.mark.parametrize(
-    ("fault", "error"), [(Fault.BLACK_HOLE, DatabaseNotReached), (Fault.LOST_ANSWER, OutcomeUnknown)]
+    ("fault", "error"), [(Fault.BLACK_HOLE, DatabaseNotReached), (Fault.LOST_RESPONSE, OutcomeUnknown)]
 )
 async def test_record_says_whether_the_file_may_have_been_recorded(
     fault: Fault, error: type[Exception], postgres: Postgres, tmp_path: Path
 ) -> None:
     async with fault_proxy(f"http://127.0.0.1:{postgres.port}") as proxy:
         database = Database(postgres.createdb().replace(f":{postgres.port}/", f":{proxy.port}/"), postgres=HASTY)
-        if fault is Fault.LOST_ANSWER:
+        if fault is Fault.LOST_RESPONSE:
             await prepare(database)
             await reserve(pending(1, timedelta(hours=1)), database, free_limit=5)
         proxy.fault = fault

@@ -98,7 +98,7 @@ async def test_unreachable_redis_is_a_miss_and_degraded() -> None:
         await cache.put(KEY, CleanVerdict())
         assert await cache.get(KEY) is None
         health = await cache.health()
-        assert (health.state, health.detail) == (EngineState.DEGRADED, "no response (ConnectionError)")
+        assert (health.state, health.detail) == (EngineState.DEGRADED, "no reply (ConnectionError)")
 
 
 async def test_hanging_redis_delays_only_the_first_lookup(redis: RedisServer) -> None:

@@ -183,7 +183,7 @@ class ReplayGroup(Model):
 
 
 class ReplayCause(Model):
-    """Why some uploads could not be judged."""
+    """The reasons why uploads could not be judged."""
 
     code: str
     detail: str
@@ -198,7 +198,7 @@ class ReplayUnknown(Model):
 
 
 class Replay(Model):
-    """What would have become of earlier uploads."""
+    """The outcome that earlier uploads would have had."""
 
     since: datetime
     judged: int
@@ -225,7 +225,7 @@ class UploadedFile(Model):
 
 
 class SenderReport(Model):
-    """What the sender of a file may know."""
+    """The part of a report that the sender of a file may read."""
 
     report_id: str
     outcome: str
@@ -319,7 +319,7 @@ class DeletedFile(Model):
 
 
 class FileMetadata(Model):
-    """What is known of one file. `checksum` is `sha256:<hex digest>`."""
+    """The metadata of one file. `checksum` is `sha256:<hex digest>`."""
 
     file_id: str
     original_filename: str
@@ -356,7 +356,7 @@ class RefusedFile(Model):
 
 
 class Export(Model):
-    """What an export wrote."""
+    """The output of an export."""
 
     format: str
     size_bytes: int
@@ -428,7 +428,7 @@ class Receipt(Model):
 
 
 class FirstReview(Model):
-    """What the first of two reviewers decided."""
+    """The decision of the first of two reviewers."""
 
     decision: str
     reviewed_by: str
@@ -455,7 +455,7 @@ class QuarantinedFile(Model):
 
 
 class Reviewed(Model):
-    """What became of a file that a reviewer decided on."""
+    """The state of a file after the decision of a reviewer."""
 
     file_id: str
     outcome: str
@@ -575,7 +575,7 @@ class UploadTokenItem(Model):
 
 
 class TokenFile(Model):
-    """What became of one upload with a token."""
+    """The outcome of one upload with a token."""
 
     file_id: str | None
     report_id: str
@@ -684,7 +684,7 @@ class WebhookDelivery(Model):
 
 
 class UsageSums(Model):
-    """What happened in a time."""
+    """The usage of a time."""
 
     uploads: int
     bytes_stored: int
@@ -693,13 +693,13 @@ class UsageSums(Model):
 
 
 class UsageGroup(UsageSums):
-    """What happened on a day or in a context."""
+    """The usage of a day or a context."""
 
     key: str
 
 
 class Usage(Model):
-    """What happened in a period, and in its parts."""
+    """The usage of a period, and of its parts."""
 
     first_day: date
     last_day: date

@@ -24,7 +24,7 @@ from sluice_inspect.report import Corrupt, InspectionError, Measure, Unsupported
 MAX_DECOMPRESSOR_BYTES: Final = 256 * 1024**2
 GZIP_WBITS: Final = zlib.MAX_WBITS + 16
 RAW_WBITS: Final = -zlib.MAX_WBITS
-HEAD_BYTES: Final = 512  # so much of a stream is read to recognise it: `Matches` is called with it
+HEAD_BYTES: Final = 512  # bytes of a stream that are read to recognise it: `Matches` is called with it
 
 _XZ_ALIGNMENT: Final = 4
 _XZ_MAGIC: Final = re.compile(rb"\xfd7zXZ\x00")
@@ -146,7 +146,10 @@ class ZstdFrame:
         return self._inner.unused_data + self._packed
 
     def decompress(self, data: bytes, _max_length: int = -1) -> bytes:
-        """Return what the next KiB of input unpacks to."""
+        """Return what the next KiB of input unpacks to.
+
+        Raise `Unsupported` if the frame needs a dictionary, and `DecompressionError` if it is damaged.
+        """
         if data:
             self._packed = memoryview(data)
         piece, self._packed = self._packed[: self._INPUT_BYTES], self._packed[self._INPUT_BYTES :]
@@ -185,7 +188,10 @@ class _Lz4Frame:
 
 
 def unpack_stream(decompressor: Decompressor, feed: Feed, subject: str) -> Iterator[bytes]:
-    """Yield what one stream unpacks to, in bounded pieces; leave the feed behind it. `subject` begins the details."""
+    """Yield what one stream unpacks to, in bounded pieces; leave the feed behind it. `subject` begins the details.
+
+    Raise `Corrupt` if the stream is cut or damaged, and `Unsupported` as the decompressor does.
+    """
     while not decompressor.eof:
         data = feed.piece() if decompressor.needs_input else b""
         if not data and decompressor.needs_input:

@@ -102,8 +102,11 @@ def checked_content(pieces: Iterable[bytes], crc: int | None, name: str) -> Iter
 
 
 def check_trailing(feed: Feed, name: str, magic: re.Pattern[bytes] | None) -> int:
-    """Read the feed behind the data called `name` to its end; return how many bytes there were."""
-    # Padding and a mail gateway's footer pass; a page, another format, and data that should have been read do not.
+    """Read the feed behind the data called `name` to its end; return how many bytes there were.
+
+    Padding and the footer of a mail gateway are accepted. Raise `Corrupt` if a web page follows, or data that should
+    have been read, of which `magic` is a mark; `Unsafe` if another format follows.
+    """
     start = feed.position
     head = feed.peek(_TRAILING_CHECKED_BYTES)
     if is_web_page(head):

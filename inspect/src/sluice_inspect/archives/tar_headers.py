@@ -160,7 +160,7 @@ def read_header(block: bytes, offset: int) -> TarHeader:
 
 
 def read_pax(data: bytes, offset: int) -> list[tuple[str, str]]:
-    """Return the records of an extended header in their order."""
+    """Return the records of an extended header in their order. Raise `Corrupt` if it is malformed."""
     records: list[tuple[str, str]] = []
     at = 0
     while at < len(data) and data[at : at + 1] != b"\0":
@@ -176,7 +176,10 @@ def read_pax(data: bytes, offset: int) -> list[tuple[str, str]]:
 
 
 def pax_number(pax: Mapping[str, str], keys: Sequence[str], default: int) -> int:
-    """Return the number that an extended header states under the first of the keys that it has."""
+    """Return the number that an extended header states under the first of the keys that it has, or `default`.
+
+    Raise `Corrupt` if it is not a number of at most 19 digits.
+    """
     text = next((pax[key] for key in keys if key in pax), None)
     if text is None:
         return default

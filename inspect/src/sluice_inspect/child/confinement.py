@@ -25,7 +25,10 @@ class ConfinementError(Exception):
 
 
 def confine(level: Level, *, address_space: int) -> None:
-    """Confine this process to `level` for good, and all its mappings to `address_space` bytes."""
+    """Confine this process to `level` for good, and all its mappings to `address_space` bytes.
+
+    Raise `ConfinementError` if the kernel lacks what the level needs, or refuses it.
+    """
     try:
         _lower_limit("AS", address_space)
         for name in ("CORE", "FSIZE", "NPROC", "MEMLOCK", "MSGQUEUE"):

@@ -1,8 +1,8 @@
 """Frames between the server and a worker: JSON on a stream socket, with file descriptors beside the requests.
 
 A frame is a header of two big-endian 32-bit numbers (length of the body, number of the request) and one JSON object. A
-worker sends hello in frame 0 once it is confined; every later frame answers the request of its number. The server sends
-one request or several in one frame, which carries the number of the first; they are answered one by one, in order.
+worker sends hello in frame 0 once it is confined; every later frame replies to the request of its number. The server
+sends one request or several in one frame, which carries the number of the first; the replies come one by one, in order.
 """
 
 import array
@@ -79,15 +79,18 @@ def parse(raw: bytes) -> dict[str, object]:
         if "\\u" in text:
             _ENCODER.encode(body).encode()  # fails on a lone surrogate, which no database accepts
     except (ValueError, RecursionError) as error:
-        raise FrameError("its answer is not JSON") from error
+        raise FrameError("its reply is not JSON") from error
     if not isinstance(body, dict):
-        raise FrameError("its answer is not a JSON object")
+        raise FrameError("its reply is not a JSON object")
     return body
 
 
 def receive(sock: socket.socket) -> list[tuple[JobRequest, list[int]]] | None:
-    """Wait for the next frame and return each request with its descriptors, or None when the server is gone."""
-    # The first descriptor is the file; a request alone in its frame may bring a shared buffer. The caller closes them.
+    """Wait for the next frame and return each request with its descriptors, or None when the server is gone.
+
+    The first descriptor is the file; a request alone in its frame may bring a shared buffer. The caller closes them.
+    Raise `FrameError` if the frame is malformed.
+    """
     space = socket.CMSG_SPACE(_DESCRIPTORS_MAX * array.array("i").itemsize)
     head, ancillary, _flags, _address = sock.recvmsg(HEADER.size, space)
     if not head:

@@ -46,7 +46,7 @@ def load_jobs(name: str) -> JobModule:
 
 
 def serve(sock: socket.socket, jobs: JobModule, *, level: Level, address_space: int) -> None:
-    """Confine this process to `level`, say hello, then answer requests until the server hangs up or recycles it."""
+    """Confine this process to `level`, say hello, then reply to requests until the server hangs up or recycles it."""
     try:
         confinement.confine(level, address_space=address_space)
     except confinement.ConfinementError as error:
@@ -119,9 +119,10 @@ def _pack_reply(number: int, reply: dict[str, object]) -> bytes:
     try:
         frame = protocol.pack(number, reply)
     except (TypeError, ValueError, RecursionError) as error:
-        return protocol.pack(number, {"raised": f"an answer that JSON cannot say: {_describe(error)}", "recycle": True})
+        why = f"a reply that JSON cannot represent: {_describe(error)}"
+        return protocol.pack(number, {"raised": why, "recycle": True})
     if len(frame) - protocol.HEADER.size > protocol.REPLY_MAX:
-        return protocol.pack(number, {"raised": f"an answer of {len(frame)} bytes", "recycle": True})
+        return protocol.pack(number, {"raised": f"a reply of {len(frame)} bytes", "recycle": True})
     return frame
 
 

@@ -119,7 +119,7 @@ class Zygote:
         if client is self._tester:
             self._tester = None
             if self._waiting:
-                self._answer_load(self._waiting.pop(0))
+                self._reply_load(self._waiting.pop(0))
 
     def _handle_order(self, client: _Client) -> bool:
         """Handle one packet; return False when the client is gone."""
@@ -141,11 +141,11 @@ class Zygote:
                 os.kill(pid, signal.SIGKILL)
         elif "load" in order:
             self._load()
-            self._answer_load(client, may_test=order["test"])
+            self._reply_load(client, may_test=order["test"])
         elif "tested" in order and client is self._tester:
             self._fault = order["tested"]
             for waiting in self._waiting:
-                self._answer_load(waiting)
+                self._reply_load(waiting)
             self._waiting.clear()
             if self._fault:
                 self._fault = self._tester = None  # the next `load` tests again
@@ -171,7 +171,7 @@ class Zygote:
         gc.enable()
         self._is_loaded = True
 
-    def _answer_load(self, client: _Client, *, may_test: bool = True) -> None:
+    def _reply_load(self, client: _Client, *, may_test: bool = True) -> None:
         if self._fault:
             client.send({"failed": self._fault})
         elif may_test and self._fault is None and self._tester is not None and client is not self._tester:

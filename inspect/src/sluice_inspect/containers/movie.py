@@ -101,7 +101,11 @@ def has_video(source: Source) -> bool:
 
 
 def read_movie(source: Source) -> Movie:
-    """Return the movie of a file. Raise `Corrupt` if it is damaged or provably incomplete."""
+    """Return the movie of a file.
+
+    Raise `Corrupt` if it is damaged or provably incomplete, `Unsupported` for a lone fragment, and `TooComplex` if it
+    states too many samples.
+    """
     layout = read_layout(source)
     moov = next(iter(layout.named(b"moov")), None)
     fragments = layout.named(_FRAGMENT)

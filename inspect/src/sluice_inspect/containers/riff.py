@@ -39,7 +39,10 @@ class Chunk:
 
 
 def chunks(source: Source, start: int, end: int, order: Order = "little") -> Iterator[Chunk]:
-    """Yield the chunks whose headers are in the range. Nothing is found after one that is unnamed or passes `end`."""
+    """Yield the chunks whose headers are in the range. Nothing is found after one that is unnamed or passes `end`.
+
+    Raise `TooComplex` if there are too many.
+    """
     offset = start
     for _ in range(_MAX_CHUNKS):
         head = source.read_at(offset, HEADER_BYTES) if offset + HEADER_BYTES <= end else b""

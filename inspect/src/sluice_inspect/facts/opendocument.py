@@ -35,7 +35,7 @@ _CHUNK: Final = 256 * 1024
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _STATISTIC: Final = "{urn:oasis:names:tc:opendocument:xmlns:meta:1.0}"
 _LISTENER: Final = "{urn:oasis:names:tc:opendocument:xmlns:script:1.0}event-listener"
-# Elements whose address somebody has to click.
+# Elements whose address has to be clicked.
 _CLICKED: Final = ("}a", "}event-listener")
 
 

@@ -86,8 +86,10 @@ def picture_is_blank(image: Image.Image, *, is_page: bool = False, is_scan: bool
 
 
 def shows_nothing(image: Image.Image, *, is_page: bool = False, is_scan: bool = True) -> bool:
-    """Return the same for a picture that is known to have more than one colour."""
-    # A transparent picture is judged over white and over black, and is blank only if both are.
+    """Return the same as `picture_is_blank` for a picture that is known to have more than one colour.
+
+    A transparent picture is judged over white and over black, and is blank only if both are.
+    """
     return not any(_has_content(view, is_page=is_page) for view in views(image)) or (
         is_scan and is_empty_scan(image, is_page=is_page)
     )

@@ -88,7 +88,7 @@ class Decoded:
     blank_detail: str | None
 
     def blank(self) -> str | None:
-        """Return the answer of the format's blank rule, for its `Examination`."""
+        """Return the result of the format's blank rule, for its `Examination`."""
         return self.blank_detail
 
 

@@ -123,7 +123,10 @@ class Package:
 def examine_package(
     source: Source, limits: Limits, *, family: str, blank: Callable[[Package], str | None]
 ) -> Examination:
-    """Check a document of a family. The blank rule gets the package with a new budget."""
+    """Check a document of a family. The blank rule gets the package with a new budget.
+
+    Raise `Encrypted` if it is protected by a password, and `Corrupt` if it is incomplete, damaged or of another family.
+    """
     if is_compound_document(source, ENCRYPTED):
         _check_encrypted(source)
         raise Encrypted("the document is protected by a password")

@@ -74,7 +74,7 @@ class LaunchedZygote:
     control: socket.socket
 
     def kill(self) -> None:
-        """Kill it before anybody has used it."""
+        """Kill it before it was used."""
         self.control.close()
         self.process.kill()
 

@@ -1,4 +1,4 @@
-"""What a worker's reply and its exit say about the file.
+"""The outcome for a file, from the worker's reply and exit.
 
 Nothing here waits or kills; no unclear reply becomes a pass.
 """
@@ -29,7 +29,7 @@ class ExitStatus:
 
 
 def run_result(reply: Reply, exit_status: ExitStatus | None, *, memory_bytes: int, ms: float) -> RunResult:
-    """Return what became of the file.
+    """Return the outcome for the file.
 
     `exit_status` is None unless the worker exited and its status is known. `memory_bytes` is its limit and what it
     began with together.

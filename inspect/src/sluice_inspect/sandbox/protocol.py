@@ -27,7 +27,7 @@ def is_attempt(job: Job) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """What one job may use.
+    """The resources that one job may use.
 
     Seconds grow with the file's size; memory is address space beyond what a worker has when it starts.
     """
@@ -39,8 +39,7 @@ class JobLimits:
     memory_bytes: int = 1024 * _MB
 
     def for_job(self, job: Job, size: int) -> tuple[int, float]:
-        """Return the processor seconds and the wall clock seconds of a job on a file of `size` bytes."""
-        # The kernel counts processor time in whole seconds.
+        """Return whole processor seconds and wall clock seconds of a job on a file of `size` bytes."""
         cpu_seconds = max(1, round(self.cpu_seconds + self.cpu_seconds_per_mb * size / _MB))
         wall_seconds = self.wall_seconds + self.wall_seconds_per_mb * size / _MB
         if is_attempt(job):

@@ -54,7 +54,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class UnpackReport:
-    """What Sluice's own rules and unpackers found in a file.
+    """The findings of Sluice's own rules and unpackers in a file.
 
     See `sluice_inspect.threats.scan.scan_source` for the fields; sizes are in bytes.
 
@@ -175,7 +175,7 @@ def _parse_names(value: object) -> tuple[str, ...]:
 
 
 def _parse_extents(value: object, buffer: SharedBuffer) -> tuple[Extent, ...]:
-    """Return the extents, which must lie one behind another within the buffer, as a worker writes them."""
+    """Return the extents, which must lie one after another within the buffer, as a worker writes them."""
     if not isinstance(value, list):
         raise _InvalidReport("the scan returned extents that are none")
     extents: list[Extent] = []

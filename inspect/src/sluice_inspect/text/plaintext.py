@@ -112,8 +112,11 @@ def read_text(source: Source, encoding: str | None = None) -> Iterator[str]:
 
 
 def check_text(source: Source, *, zeros: int = 1) -> dict[str, str | int]:
-    """Return the `encoding` of a file that is text throughout; raise `Corrupt` otherwise."""
-    # Fewer than `zeros` zero bytes in a row count as control characters: readers of some languages ignore them.
+    """Return the `encoding` of a file that is text throughout.
+
+    Fewer than `zeros` zero bytes in a row count as control characters: readers of some languages ignore them. Raise
+    `Corrupt` if the file is not text.
+    """
     encoding = encoding_of(source)
     if encoding in {"utf-8", "utf-8-sig", "latin-1"}:
         _check_bytes(source, bytes(zeros))

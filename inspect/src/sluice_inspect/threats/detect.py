@@ -34,8 +34,10 @@ _DOCUMENT_EXTENSIONS: Final = re.compile(
 
 
 def formats_of(head: bytes) -> list[str]:
-    """Return the formats that some reader takes bytes beginning with `head` for, the surest first."""
-    # Byte order marks are skipped; UTF-16 is read as far as ASCII letters need it.
+    """Return the formats that some reader takes bytes beginning with `head` for, the surest first.
+
+    Byte order marks are skipped; UTF-16 is read as far as ASCII letters need it.
+    """
     text = ascii_of(head)
     begin = text.lstrip()
     names = ["compound"] if head.startswith(COMPOUND_MAGIC) else []

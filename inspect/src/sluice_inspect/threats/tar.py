@@ -30,7 +30,10 @@ def is_tar(head: bytes) -> bool:
 
 
 def tar_members(packed: Iterator[bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield name and bytes (with padding) of each member; bytes that were not read are skipped."""
+    """Yield name and bytes (with padding) of each member; bytes that were not read are skipped.
+
+    Raise `OverBudget` if a header is too long, or states two sizes for one member.
+    """
     feed = Feed(packed)
     pax_sizes: set[int] = set()
     while block := feed.take(_BLOCK):

@@ -93,9 +93,10 @@ def _is_record(head: bytes) -> bool:
 
 
 def entry_content(source: RandomAccess, entry: ZipEntry) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a packed member."""
-    # The stream is read to its own end, past the `end` that a record claims: a claim that is too short would hide the
-    # rest.
+    """Yield the unpacked bytes of a packed member.
+
+    The stream is read to its own end, past the `end` that a record claims: too short a claim would hide the rest.
+    """
     return unpacked(read_pieces(source, entry.start, piece_bytes=_PIECE_BYTES), BY_ZIP_METHOD[entry.method])
 
 

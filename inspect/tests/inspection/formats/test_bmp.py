@@ -56,8 +56,8 @@ def test_every_bitmap_gets_its_verdict() -> Iterable[Row]:
     yield "complete run-length data without an end mark", bmp(ROWS[:-2], method=1), "ok"
     yield "run-length data with an early end mark", bmp(b"\x08\xff\x00\x00\x00\x01", method=1), "unsupported"
     yield "too few rows", bmp(ROWS[:14], method=1), "corrupt", "in row 3 of 4"
-    yield "behind the edge", bmp(b"\xff\x00\x00\x00" * 4 + b"\0\1", method=1), "corrupt", "behind the edge"
-    yield "too many rows", bmp(ROWS[:6] + bytes(40) + ROWS, method=1), "corrupt", "behind the last row"
+    yield "behind the edge", bmp(b"\xff\x00\x00\x00" * 4 + b"\0\1", method=1), "corrupt", "beyond the edge"
+    yield "too many rows", bmp(ROWS[:6] + bytes(40) + ROWS, method=1), "corrupt", "after the last row"
     yield "too many pixels to decode", bmp(b"\0\1", size=(30_000, 30_000), method=1), "image_too_large"
     yield "too many pixels", GOOD, "image_too_large", Limits(max_pixels=100)
     for plugin, method in (("JPEG", 4), ("PNG", 5)):

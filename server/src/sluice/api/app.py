@@ -58,7 +58,7 @@ _STREAMED: Final = (upload.ROUTE, upload.VALIDATE_ROUTE, resumable.ROUTE, resuma
 _HEALTH_AGE_SECONDS: Final = 1.0
 _DESCRIPTION: Final = (
     "An upload gate: every file is checked against the rules of its context before anything is stored. "
-    "Credentials go into the Authorization header: an API key, bare or behind `Bearer`, or a JWT behind `Bearer`."
+    "Credentials go into the Authorization header: an API key, bare or after `Bearer`, or a JWT after `Bearer`."
 )
 
 

@@ -1,6 +1,6 @@
-"""From an Authorization header to a caller: an API key, bare or behind `Bearer`, or a JWT behind `Bearer`.
+"""From an Authorization header to a caller: an API key, bare or after `Bearer`, or a JWT after `Bearer`.
 
-Where it uploads, it may also be an upload token behind `Bearer`. Every failure looks the same to the caller.
+Where it uploads, it may also be an upload token after `Bearer`. Every failure looks the same to the caller.
 """
 
 import time
@@ -183,7 +183,7 @@ class Authenticator:
 
 
 def _credential(header: str) -> tuple[str, bool]:
-    """Return the credential of a header, and whether it stood behind `Bearer`."""
+    """Return the credential of a header, and whether it followed `Bearer`."""
     said = header.strip(_BLANKS)
     word, space, rest = said.partition(" ")
     behind_bearer = bool(space) and word.lower() == "bearer"

@@ -1,4 +1,4 @@
-"""What holds for every request: an id, security headers, metrics, and no exception that leaves without an envelope."""
+"""Common to every request: an id, security headers, metrics, and an envelope for every exception."""
 
 from collections.abc import Iterable, Mapping
 from time import perf_counter

@@ -1,4 +1,4 @@
-"""What endpoints depend on: the caller, the services, pages, numbers, moments, and which parameters there are.
+"""Dependencies of endpoints: the caller, the services, pages, numbers, moments, and the parameters that exist.
 
 All are coroutines: FastAPI would run plain functions in a thread each.
 """

@@ -36,7 +36,7 @@ class ApiKey:
 
     @property
     def limits(self) -> KeyLimits:
-        """What it is limited to besides its scopes."""
+        """Its limits in addition to its scopes."""
         if not self.contexts and not self.allowed_networks and self.rate_per_minute is None:
             return NO_LIMITS
         return KeyLimits(self.contexts, self.allowed_networks, self.rate_per_minute)

@@ -1,4 +1,4 @@
-"""What an API key is limited to besides its scopes: contexts, networks, requests per minute, and the keys it makes."""
+"""The limits of an API key beside its scopes: contexts, networks, requests per minute, and the keys it makes."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -53,7 +53,11 @@ def require_within(maker: Principal, limits: KeyLimits) -> None:
 
 
 async def take_request(limiter: Limiter, key_id: str, limits: KeyLimits) -> None:
-    """Count a request with a key; raise `TooManyRequests` if there were too many in the last minute."""
+    """Count a request with a key.
+
+    Raise `TooManyRequests` if the key has made as many requests in the last minute as it may, and `ServiceUnavailable`
+    if the limiter is unavailable.
+    """
     rate = limits.rate_per_minute
     if rate is None:
         return

@@ -32,7 +32,7 @@ class KeyMode(StrEnum):
 
 
 class SecretKind(StrEnum):
-    """What begins with which two letters."""
+    """The first two letters of each kind of credential."""
 
     API_KEY = "sl"
     UPLOAD_TOKEN = "ut"  # noqa: S105  (no secret)

@@ -1,4 +1,4 @@
-"""What may be done with API keys: create, list, read, change, rotate, revoke, authenticate.
+"""Operations on API keys: create, list, read, change, rotate, revoke, authenticate.
 
 Their text is in `secret`, what they are limited to in `limits`.
 """

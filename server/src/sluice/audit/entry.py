@@ -15,7 +15,7 @@ _MAX_TARGET: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class AuditAction:
-    """Who does what to a tenant's things, in which request. The transaction that does it appends the entry."""
+    """An actor and an action on a tenant's resources, in a request. The transaction of the action appends the entry."""
 
     principal: Principal
     action: str
@@ -80,7 +80,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditChange:
-    """What was done to one thing: by whom, and the old and the new value of each field that it changed.
+    """An action on one resource: its actor, and the old and the new value of each changed field.
 
     `fields` is empty for what changes none, and for entries of releases that kept no values.
     """

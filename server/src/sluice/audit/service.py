@@ -1,4 +1,4 @@
-"""What may be done with the audit log: append refusals, within limits, and list entries.
+"""Operations on the audit log: append refusals, within limits, and list entries.
 
 What was done is appended by who commits it.
 """

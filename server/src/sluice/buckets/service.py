@@ -1,4 +1,4 @@
-"""What may be done with buckets: add, list, read, change, make default, delete; and which bucket a file resolves to."""
+"""Operations on buckets: add, list, read, change, make default, delete; and which bucket a file resolves to."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Which object store a bucket is: one living client per bucket and credential.
+"""The object store of each bucket: one living client per bucket and credential.
 
 Knows no HTTP, no SQL and no secret for longer than a call.
 """
@@ -13,7 +13,7 @@ from sluice.storage import ObjectStore, StoreUnavailable
 
 
 class Closable(Protocol):
-    """What holds something until it is closed."""
+    """A resource that must be closed."""
 
     async def aclose(self) -> None:
         """Let go of it. A second call is a no-op."""
@@ -29,7 +29,7 @@ class Stores:
     def __init__(
         self, platform: ObjectStore, connect: Connect, *, most: int = 1000, relay: Closable | None = None
     ) -> None:
-        """`relay` is what clients go through, closed behind the last of them."""
+        """`relay` is the proxy of the clients, closed after the last of them."""
         self.platform = platform
         self._connect = connect
         self._most = most

@@ -315,7 +315,7 @@ def _show(change: PlannedChange) -> None:
 
 
 def _send(service: Service, change: PlannedChange) -> tuple[str, str | None]:
-    """Send a change; return what became of the resource, and its secret if it has one that is shown now."""
+    """Send a change; return the state of the resource, and its secret if it has one that is shown now."""
     try:
         response = service.data(change.method, change.path, body=change.body)
     except CommandRefused as fault:

@@ -50,7 +50,7 @@ _CONTEXTS: Final[tuple[Mapping[str, Any], ...]] = (
     },
     {"context_key": "archive_2019", "display_name": "Archive 2019", "scan_for_viruses": True},
 )
-# What somebody changed of them later.
+# Later changes of them.
 _CHANGES: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
     ("claims", {"allowed_extensions": ["pdf", "png", "jpg", "txt", "heic"], "max_file_size_mb": 25}),
     ("claims", {"policies": {"encrypted": {"mode": "report"}}, "retention_days": 3650}),

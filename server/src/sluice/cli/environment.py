@@ -1,4 +1,4 @@
-"""What a command finds in its environment: the settings, the database, and the zygote that it starts early.
+"""The environment of a command: the settings, the database, and the zygote that it starts early.
 
 Nothing here loads a library before a command asks for it: `--help` must not wait for the database's.
 """

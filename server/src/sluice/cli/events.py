@@ -25,7 +25,7 @@ Types = Annotated[
 ]
 After = Annotated[
     str | None,
-    typer.Option("--after", metavar="ID", help="Begin behind this event; `oldest`: with the oldest. Default: now."),
+    typer.Option("--after", metavar="ID", help="Begin after this event; `oldest`: with the oldest. Default: now."),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Stop after this many events. Default: never.")]
 

@@ -68,7 +68,7 @@ Metadata = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which files a command is about: fields by their names in the API, and metadata."""
+    """The files of a command: fields by their names in the API, and metadata."""
 
     fields: Mapping[str, Any]
     metadata: Mapping[str, str]
@@ -155,7 +155,7 @@ def list_files(
 @group.command()
 @on_service
 def show(file: File, *, service: Service, json: Json = False) -> None:
-    """Show what is known of a stored file. The API key needs the scope `metadata`."""
+    """Show the metadata of a stored file. The API key needs the scope `metadata`."""
     output.fields(service.data("GET", f"{_PATH}/{segment(file)}/metadata"), json=json)
 
 
@@ -169,7 +169,7 @@ def download(
     ] = None,
     *,
     link: Annotated[
-        bool, typer.Option("--link", help="Print a link for everybody instead, and download nothing.")
+        bool, typer.Option("--link", help="Print a link that needs no credential instead, and download nothing.")
     ] = False,
     expires_in: Annotated[
         int | None, typer.Option("--expires-in", min=60, max=3600, help="Seconds until the link expires.")

@@ -1,4 +1,4 @@
-"""How a process serves HTTP: the configuration of uvicorn, and the monitoring port of a worker."""
+"""The HTTP server of a process: the configuration of uvicorn, and the monitoring port of a worker."""
 
 import asyncio
 import contextlib

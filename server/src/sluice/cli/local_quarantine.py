@@ -32,7 +32,7 @@ def list_all(tenant: str | None) -> list[dict[str, Any]]:
 
 
 def decide(file: str, word: Literal["release", "refuse", "rescan"], comment: str) -> dict[str, Any]:
-    """Decide on a file and return its id and what became of it."""
+    """Decide on a file and return its id and its new state."""
     from sluice.errors import NotFound, SluiceError
 
     async def act(settings: "Settings", database: "Database") -> str:

@@ -1,4 +1,4 @@
-"""What commands print and how they end: lines, tables, JSON, progress, exit codes, and a sentence for each known fault.
+"""The output of commands: lines, tables, JSON, progress, exit codes, and a sentence for each known fault.
 
 Text of strangers (file names, names of tenants, details) is escaped before it reaches a terminal.
 """

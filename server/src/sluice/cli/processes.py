@@ -1,4 +1,4 @@
-"""How many processes serve, and what each has of the limits that a process counts by itself."""
+"""The number of processes, and the share of each in limits that a process counts by itself."""
 
 import os
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _LEAST_POOL: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """What one process of a server knows of itself and its siblings.
+    """One process of a server and its siblings.
 
     `folder` holds what the processes share at run time, None if there is only one. `is_first` is true for the process
     that begins the start of the server: it makes the first key and prints the address. `ready_fd` is closed when the

@@ -37,7 +37,7 @@ _FROM_KERNEL: Final = 0x80  # si_code of the SIGHUP of a terminal that has gone
 
 @dataclass(slots=True)
 class _Place:
-    """One process of the server, and what has become of the one before it. `pid` is 0 while none runs."""
+    """One process of the server, and the state of the one before it. `pid` is 0 while none runs."""
 
     number: int
     pid: int = 0

@@ -53,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class TakenIn:
-    """What became of one item: `accepted`, `quarantined`, `rejected` or `failed`. Its fields are the JSON line."""
+    """The outcome of one item: `accepted`, `quarantined`, `rejected` or `failed`. Its fields are the JSON line."""
 
     name: str
     size: int
@@ -64,7 +64,7 @@ class TakenIn:
 
 
 class ImportSource(Protocol):
-    """Where the items come from."""
+    """The source of the items."""
 
     def items(self) -> Iterator[Item]:
         """Yield every item, always in the same order."""
@@ -145,7 +145,7 @@ def import_files(
 
 @dataclass(frozen=True, slots=True)
 class _Address:
-    """Where buckets are, and the credentials."""
+    """The address of a bucket, and its credentials."""
 
     endpoint: str | None
     region: str
@@ -310,7 +310,7 @@ class _State:
         self._file.close()
 
     def note(self, taken: TakenIn) -> None:
-        """Write what became of an item."""
+        """Write the outcome of an item."""
         self._write(asdict(taken))
 
     def _write(self, value: object) -> None:

@@ -61,7 +61,7 @@ class Sent:
 
     @property
     def explained(self) -> str:
-        """Why the file was not accepted: the sender's sentence if there is one."""
+        """The reason why the file was not accepted: the sender's sentence if there is one."""
         return f"{self.sentence} ({self.reason})" if self.outcome == "rejected" and self.sentence else self.message
 
     @property
@@ -199,7 +199,7 @@ class _Sender:
         self._retry = retry
 
     def send(self, path: Path) -> Sent:
-        """Send one file and return what became of it.
+        """Send one file and return its outcome.
 
         Raise `CommandRefused` if the credential is not accepted, and `ConnectionRefused` if nothing responds: neither
         would be better for the next file.

@@ -95,7 +95,7 @@ def list_tokens(
 @group.command()
 @on_service
 def show(token: TokenId, *, service: Service, json: Json = False) -> None:
-    """Show one token, and what became of the files that were sent with it."""
+    """Show one token, with the outcome of each file that was sent with it."""
     output.fields(service.data("GET", f"{_PATH}/{segment(token)}"), json=json)
 
 

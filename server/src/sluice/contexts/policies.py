@@ -38,7 +38,7 @@ CONTENT_POLICIES: Final = (
 
 
 class Mode(StrEnum):
-    """What becomes of a file that fails a check."""
+    """The outcome for a file that fails a check."""
 
     OFF = "off"  # the check is not made
     REPORT = "report"  # the file is stored; its report says that the check would fail
@@ -55,7 +55,7 @@ _OMITTED: Final[Any] = Field(None, exclude_if=lambda value: value is None)
 
 
 class Policy(_Value):
-    """What every policy has."""
+    """The base of every policy."""
 
     mode: Annotated[Mode, Field(strict=False, description="`off`, `report`, `quarantine` or `enforce`.")] = Mode.ENFORCE
 
@@ -241,7 +241,7 @@ CheckMode = Annotated[Mode, Field(strict=False), AfterValidator(_not_off)]
 
 
 class CheckModes(_Value):
-    """How the three checks of the interface act where they are on. A check whose boolean is false is off."""
+    """The modes of the three checks of the interface. A check whose boolean is false is off."""
 
     integrity: CheckMode = Mode.ENFORCE
     blank: CheckMode = Mode.ENFORCE

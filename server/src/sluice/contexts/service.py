@@ -1,4 +1,4 @@
-"""What may be done with contexts: create, read, list, change. Judging uploads by them lives in `uploads`."""
+"""Operations on contexts: create, read, list, change. Judging uploads by them lives in `uploads`."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence

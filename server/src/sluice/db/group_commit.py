@@ -55,7 +55,7 @@ class GroupCommit:
     async def commit(self, statement: Statement, values: Values) -> Row | None:
         """Run a unit, alone or in a batch, and return its row; None if it changed nothing.
 
-        Raise what the driver raises.
+        Raise what the driver raises, and `ValueError` if the statement has no form for a batch.
         """
         batch = statement.batch
         if batch is None:

@@ -2,7 +2,7 @@
 
 A new database is created from the declaration, `db.schema` and `db.triggers`, and gets the newest revision. An existing
 one runs the migration steps that it lacks, from `migrations/versions`, by Alembic, which is loaded only then. Each new
-step comes with the same change of the declaration; `server/tests/db/test_migrations.py` compares a created database with one
+step comes with the same change of the declaration; `tests/db/test_migrations.py` compares a created database with one
 that went through all steps (docs/decisions/0015).
 
 On PostgreSQL the owner of the tables migrates, and the service may work in a role that cannot change them. Creating

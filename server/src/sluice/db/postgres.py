@@ -36,7 +36,7 @@ _CONNECTION_LOST: Final = (TimeoutError, asyncpg.ReadOnlySQLTransactionError, as
 
 @dataclass(frozen=True, slots=True)
 class PostgresOptions:
-    """How many connections one process keeps, and its timeouts in seconds. None: no timeout, as migrations may need.
+    """The number of connections of one process, and its timeouts in seconds. None: no timeout, as migrations may need.
 
     `wait_seconds` is for a free connection, `connect_seconds` for a new one, `statement_seconds` for one statement,
     `lock_seconds` for a row that another transaction holds. With `pgbouncer` (transaction mode) nothing is kept on a

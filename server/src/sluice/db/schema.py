@@ -353,7 +353,7 @@ resumable_parts = Table(
     Column("object_key", String(255), nullable=False),
 )
 
-# Who is signed in to the console, and the links that sign somebody in. Only hashes of their secrets are kept.
+# Who is signed in to the console, and the links that sign a user in. Only hashes of their secrets are kept.
 console_links = Table(
     "console_links",
     metadata,
@@ -519,7 +519,7 @@ decisions = Table(
     Index("ix_decisions_age", "created_at"),
 )
 
-# Groups of rejections that somebody reviewed, up to the report `report_id`: a later one opens a group that was
+# Groups of rejections that were reviewed, up to the report `report_id`: a later one opens a group that was
 # reviewed again, and leaves one that was muted as it is. Who it was is in the entry `event_id` of the audit log.
 rejection_marks = Table(
     "rejection_marks",

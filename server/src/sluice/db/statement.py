@@ -116,11 +116,11 @@ class Driver(Protocol):
 
     @property
     def size(self) -> int:
-        """How many statements run at once; further ones wait."""
+        """The number of statements that run at once; further ones wait."""
 
     @property
     def requested(self) -> int:
-        """How many statements run or wait."""
+        """The number of statements that run or wait."""
 
     async def fetch(self, statement: Statement, values: Values, *, writes: bool) -> Row | None:
         """Return the row of the (last) statement, or None if there is none: then nothing was changed."""

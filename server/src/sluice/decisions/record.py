@@ -13,7 +13,7 @@ _DETAIL_CHARACTERS: Final = 1000  # the length of the column
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """What was decided on one file, by which rules and facts. `rules`, `facts`, `engines` and `actor` are JSON objects.
+    """The decision on one file, with its rules and facts. `rules`, `facts`, `engines` and `actor` are JSON objects.
 
     `file_id` is None for a rejected upload, `reason` for an accepted one. `mode` is that of the upload, or `rescan`.
     `repeat_key` finds a rejection again by what was sent; None if it must not be found so.
@@ -46,7 +46,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class PastDecision:
-    """What a replay needs of a decision on an upload. `rules` and `facts` are JSON texts."""
+    """The part of a decision on an upload that a replay needs. `rules` and `facts` are JSON texts."""
 
     report_id: str
     outcome: str
@@ -72,7 +72,7 @@ class FailedSum:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What somebody made of a group of rejections: `reviewed` up to the report `report_id`, or `muted`.
+    """The review of a group of rejections: `reviewed` up to the report `report_id`, or `muted`.
 
     `marked_by` is None once the audit log, which holds the name, forgot it.
     """

@@ -131,7 +131,7 @@ async def sum_failed(
     """
     columns = decisions.c
     name = func.rtrim(func.coalesce(columns.original_filename, ""), ". ")
-    # As `uploads.names.extension_of`, but for the case: `rtrim` takes away what comes behind the last dot.
+    # As `uploads.names.extension_of`, but for the case: `rtrim` removes the text after the last dot.
     stem = func.rtrim(name, func.replace(name, ".", ""))
     has_extension = and_(name.like("%.%"), func.ltrim(stem, ". ") != "")
     is_postgres = connection.dialect.name == "postgresql"
@@ -144,7 +144,7 @@ async def sum_failed(
         columns.context_key,
         columns.reason,
         case((has_extension, func.substr(name, func.length(stem) + 1)), else_="").label("extension"),
-        # Each upload token is somebody else: as one group they are more telling than as thousands.
+        # Each upload token is another sender: as one group they are more telling than as thousands.
         case((columns.actor_id.like(r"utk\_%", escape="\\"), LINK_UPLOADERS), else_=columns.actor_id).label("actor"),
         day.label("day"),
         columns.created_at,
@@ -230,7 +230,7 @@ async def delete_old_marks(connection: Connection, before: datetime, limit: int)
 async def load_past(
     connection: Connection, tenant_id: str, wanted: DecisionFilter, after: str, limit: int
 ) -> Sequence[PastDecision]:
-    """Return decisions on uploads that were judged, oldest first, from behind the id `after` on, at most `limit`."""
+    """Return decisions on uploads that were judged, oldest first, after the id `after`, at most `limit`."""
     columns = decisions.c
     query = (
         # JSON as text: a caller that asks for many rows parses it in a thread.
@@ -249,7 +249,7 @@ async def load_past(
 
 
 async def skip_all_but(connection: Connection, tenant_id: str, wanted: DecisionFilter, most: int) -> str | None:
-    """Return the id behind which the newest `most` rows begin; None if there are no more than that."""
+    """Return the id after which the newest `most` rows begin; None if there are no more than that."""
     ids = select(decisions.c.report_id).where(*_conditions(tenant_id, wanted))
     query = ids.order_by(decisions.c.report_id.desc())
     found: str | None = (await connection.execute(query.offset(most).limit(1))).scalar_one_or_none()

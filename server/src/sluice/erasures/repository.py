@@ -37,14 +37,14 @@ _HELD: Final[Mapping[HoldKind, tuple[Table, Column[Any]]]] = MappingProxyType(
 
 
 async def load_files(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
-    """Return files of the tenant in any state, with ids behind `after`, in their order."""
+    """Return files of the tenant in any state, with ids after `after`, in their order."""
     names = ("file_id", "state", "original_filename", "uploaded_by", "uploaded_by_name", "metadata", "sha256")
     more = ("size_bytes", "held_by", "reviewed_by")
     return await _load(connection, files, [files.c[name] for name in (*names, *more)], tenant_id, after, limit=limit)
 
 
 async def load_decisions(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
-    """Return decisions of the tenant with ids behind `after`, in their order, without their facts."""
+    """Return decisions of the tenant with ids after `after`, in their order, without their facts."""
     columns = [decisions.c[name] for name in ("report_id", "file_id", "actor", "actor_id")]
     return await _load(connection, decisions, columns, tenant_id, after, limit=limit)
 
@@ -58,18 +58,18 @@ async def load_facts(connection: Connection, tenant_id: str, report_ids: Collect
 
 
 async def load_events(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
-    """Return events of the tenant with ids behind `after`, in their order."""
+    """Return events of the tenant with ids after `after`, in their order."""
     return await _load(connection, events, [events.c.event_id, events.c.data], tenant_id, after, limit=limit)
 
 
 async def load_audit(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
-    """Return entries of the tenant's audit log with ids behind `after`, in their order."""
+    """Return entries of the tenant's audit log with ids after `after`, in their order."""
     columns = [audit_events.c[name] for name in ("event_id", "actor_id", "actor_name", "via", "target", "reason")]
     return await _load(connection, audit_events, columns, tenant_id, after, limit=limit)
 
 
 async def load_tokens(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
-    """Return upload tokens of the tenant with ids behind `after`, in their order."""
+    """Return upload tokens of the tenant with ids after `after`, in their order."""
     names = ("token_id", "end_user", "metadata", "created_by", "revoked_at")
     return await _load(
         connection, upload_tokens, [upload_tokens.c[name] for name in names], tenant_id, after, limit=limit
@@ -77,13 +77,13 @@ async def load_tokens(connection: Connection, tenant_id: str, after: str, limit:
 
 
 async def load_resumable(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
-    """Return resumable uploads of the tenant with ids behind `after`, in their order."""
+    """Return resumable uploads of the tenant with ids after `after`, in their order."""
     columns = [resumable_uploads.c[name] for name in ("upload_id", "actor_id", "metadata", "state")]
     return await _load(connection, resumable_uploads, columns, tenant_id, after, limit=limit)
 
 
 async def load_jobs(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
-    """Return jobs of the tenant with ids behind `after`, in their order."""
+    """Return jobs of the tenant with ids after `after`, in their order."""
     columns = [jobs.c[name] for name in ("job_id", "kind", "state", "params", "actor_id", "actor_name")]
     return await _load(connection, jobs, columns, tenant_id, after, limit=limit)
 
@@ -119,7 +119,7 @@ async def blank_context_holds(connection: Connection, tenant_id: str, name: str)
 async def load_hold_reasons(
     connection: Connection, tenant_id: str, held: HoldKind, after: str, limit: int
 ) -> Sequence[AnyRow]:
-    """Return files or contexts of the tenant with ids behind `after`, in their order: `id` and `hold_reason`."""
+    """Return files or contexts of the tenant with ids after `after`, in their order: `id` and `hold_reason`."""
     table, key = _HELD[held]
     columns = [key.label("id"), table.c.hold_reason]
     query = select(*columns).where(table.c.tenant_id == tenant_id, key > after).order_by(key).limit(limit)
@@ -234,7 +234,7 @@ async def add_listed(connection: Connection, tenant_id: str, job_id: str, listed
 async def find_listed(
     connection: Connection, tenant_id: str, job_id: str, file_ids: Collection[str]
 ) -> Mapping[str, str]:
-    """Return what became of those of the files that are on the list of an erasure, by their ids."""
+    """Return the outcomes of those of the files that are on the list of an erasure, by their ids."""
     query = select(erased_files.c.file_id, erased_files.c.outcome).where(
         erased_files.c.tenant_id == tenant_id, erased_files.c.job_id == job_id, erased_files.c.file_id.in_(file_ids)
     )

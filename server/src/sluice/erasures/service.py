@@ -1,4 +1,4 @@
-"""What may be done with erasures: ask for one, read how far it is, and get its signed receipt. The worker does them."""
+"""Operations on erasures: create one, read its progress, and get its signed receipt. The worker does them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -19,12 +19,12 @@ _SHORTEST_TERM: Final = 3  # a shorter value of metadata does not identify a per
 _PLAIN_EXTENSION: Final = re.compile(r"[A-Za-z0-9]{1,10}")
 
 # The fields of events with the name of the sender or of the file, and the values that replace them; and those with the
-# name of somebody else who acted on the file.
+# name of another person who acted on the file.
 BLANK_EVENT: Final[Mapping[str, Any]] = MappingProxyType(
     {"original_filename": ERASED, "uploaded_by": ERASED, "end_user": None, "metadata": {}}
 )
 EVENT_ACTORS: Final = ("downloaded_by",)
-_WORDS_OF_JOBS: Final = ("format", "subject", "blanked")  # words of the service, which may be somebody's name
+_WORDS_OF_JOBS: Final = ("format", "subject", "blanked")  # words of the service, which may be a person's name
 
 SubjectKind = Literal["uploaded_by", "end_user", "metadata"]
 

@@ -15,7 +15,7 @@ API_VERSION: Final = "v1"
 
 
 class Event(BaseModel):
-    """What happened. The docstring of each type says when it is sent; the fields are the `data` of the event."""
+    """An event. The docstring of each type says when it is sent; the fields are the `data` of the event."""
 
     model_config = ConfigDict(frozen=True)
     type: ClassVar[str]

@@ -23,7 +23,7 @@ _SHOWN = [events.c[name] for name in StoredEvent.__slots__]
 
 
 async def next_unnumbered_tenant(connection: Connection, after: str) -> str | None:
-    """Return the first tenant behind `after`, in the order of ids, with events that have no number; None: no more."""
+    """Return the first tenant after `after`, in the order of ids, with events that have no number; None: no more."""
     query = select(func.min(events.c.tenant_id)).where(_IS_UNNUMBERED, events.c.tenant_id > after)
     found: str | None = (await connection.execute(query)).scalar_one()
     return found

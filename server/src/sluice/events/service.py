@@ -1,4 +1,4 @@
-"""What may be done with events: number those that were committed, and read them in order.
+"""Operations on events: number those that were committed, and read them in order.
 
 Writing one is in `outbox`.
 """
@@ -94,7 +94,7 @@ class EventFeed:
             return await repository.last_sequence(connection, tenant_id)
 
     async def read(self, tenant_id: str, position: int, types: Collection[str], limit: int) -> Sequence[StoredEvent]:
-        """Return events behind a position, in order, at most `limit`: those of `types`, or all if empty."""
+        """Return events after a position, in order, at most `limit`: those of `types`, or all if empty."""
         await self._number(tenant_id)
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_after(connection, tenant_id, position, types, limit)

@@ -61,7 +61,7 @@ class FileState(StrEnum):
 
 
 class Change(StrEnum):
-    """What can happen to a file's row once it exists."""
+    """A change of a file's row."""
 
     RECORD = "record"
     RELEASE = "release"
@@ -112,7 +112,7 @@ _FIRST: Final[Mapping[ReviewDecision, str]] = {"release": "file.release_asked", 
 ScanOutcome = Literal["kept", "quarantined", "released"]
 # Why a job left a file as it was: unknown or gone, not deleted, no room for it, or under a legal hold.
 Refusal = Literal["not_found", "not_deleted", "storage_quota_exceeded", "held", "second_reviewer_needed"]
-# What became of a file that a reviewer decided on. `awaits_second`: another person has to decide the same.
+# The state of a file after the decision of a reviewer. `awaits_second`: another person has to decide the same.
 ReviewOutcome = Literal["released", "refused", "awaits_second"]
 
 
@@ -317,6 +317,8 @@ async def restore_all(
 
     Return how many, and why each of the others was not restored. In a context without room for all, the first ones by
     their ids for which there is room are restored.
+
+    Raise `NoRoomToRestore` if a context's quota was used up meanwhile: the caller's transaction must not commit.
     """
     sources = TRANSITIONS[Change.RESTORE].sources
     rows = await repository.lock_states(connection, by.tenant_id, file_ids)

@@ -62,7 +62,10 @@ class LinkSigner:
         return f"LinkSigner({self._base_url!r})"
 
     def sign(self, file_id: str, *, expires_at: int, inline: bool = False) -> str:
-        """Return a URL that downloads `file_id`, or shows it, before `expires_at` (seconds since 1970, UTC)."""
+        """Return a URL that downloads `file_id`, or shows it, before `expires_at` (seconds since 1970, UTC).
+
+        Raise `ValueError` if one of them cannot be part of a link.
+        """
         expires = str(expires_at)
         if not _is_file_id(file_id) or not _is_moment(expires):
             raise ValueError("a link needs a file id of letters, digits, _ and -, and a moment after 1970")

@@ -64,7 +64,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """How long a file is kept: until `expires_at` (None: for ever, or as long as it is held), and the hold on it."""
+    """The retention of a file: until `expires_at` (None: for ever, or as long as it is held), and the hold on it."""
 
     expires_at: datetime | None
     hold: Hold | None
@@ -146,7 +146,7 @@ ReviewDecision = Literal["release", "refuse"]
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What the first of two reviewers decided on a file in quarantine."""
+    """The decision of the first of two reviewers on a file in quarantine."""
 
     review_decision: ReviewDecision
     reviewed_by: str

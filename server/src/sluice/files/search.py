@@ -81,7 +81,7 @@ async def search(
 async def walk(
     connection: Connection, tenant_id: str, wanted: FileFilter, after: str, limit: int
 ) -> tuple[Sequence[str], str | None]:
-    """Compare the next `limit` files behind the id `after`, in the order of their ids.
+    """Compare the next `limit` files after the id `after`, in the order of their ids.
 
     Return the ids of those that meet `wanted`, and the id after which to continue, None at the end.
     """

@@ -1,4 +1,4 @@
-"""What may be done with stored files: list, read, link, open, delete, restore, hold, and review in quarantine.
+"""Operations on stored files: list, read, link, open, delete, restore, hold, and review in quarantine.
 
 How a file comes in is in `uploads`.
 """

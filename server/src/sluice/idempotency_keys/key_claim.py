@@ -13,7 +13,7 @@ def hash_of_key(via: str, actor_id: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyClaim:
-    """What one upload claims a key with. It has the key as long as the row names its `report_id`.
+    """The claim of one upload on a key. It has the key as long as the row names its `report_id`.
 
     `key_hash` identifies the credential and the key, `fingerprint` the uploaded content.
     """

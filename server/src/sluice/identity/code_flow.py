@@ -30,7 +30,7 @@ _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", 
 
 @dataclass(frozen=True, slots=True)
 class _Endpoints:
-    """What the issuer publishes of itself."""
+    """The metadata that the issuer publishes."""
 
     authorization: str
     token: str

@@ -30,12 +30,12 @@ class TrustedKey:
 
 
 def parse_jwks(raw: bytes, algorithms: frozenset[str], rsa_bits: int = MIN_RSA_BITS) -> tuple[TrustedKey, ...]:
-    """Return the keys of a JWK set that may verify signatures with one of `algorithms`; raise `NotJwks`.
+    """Return the keys of a JWK set that may verify signatures with one of `algorithms`.
 
-    RSA keys of fewer than `rsa_bits` are left out. An empty result is valid: then no token of the issuer is trusted.
+    RSA keys of fewer than `rsa_bits` are left out, and so is any key that cannot be used, because issuers also publish
+    keys for other purposes. An empty result is valid: then no token of the issuer is trusted. Raise `NotJwks` if the
+    bytes are not a JWK set.
     """
-    # Issuers also publish keys for other purposes and of types yet to come, so an unusable key is skipped, not an
-    # error.
     try:
         jwks = read_json(raw)
     except NotStrictJson as error:

@@ -47,7 +47,10 @@ class LocalKey:
         lifetime_seconds: int,
         now: datetime,
     ) -> str:
-        """Return a token that satisfies `rules` from `now` for `lifetime_seconds`."""
+        """Return a token that satisfies `rules` from `now` for `lifetime_seconds`.
+
+        Raise `ValueError` if the lifetime is shorter than a second, or if the claim of the tenant has another meaning.
+        """
         if lifetime_seconds < 1:
             raise ValueError("a token lives for at least a second")
         if rules.tenant_claim in _RESERVED:

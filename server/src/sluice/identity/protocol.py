@@ -60,7 +60,7 @@ class TokenVerifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignInAttempt:
-    """What one browser keeps between leaving for the issuer and return: no other browser can finish its sign-in."""
+    """The state that one browser keeps while it is at the issuer: no other browser can finish its sign-in."""
 
     state: str
     nonce: str = field(repr=False)

@@ -121,7 +121,7 @@ def _decode_part(part: str, name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRules:
-    """Who must have issued a token, for whom, and which claim names the tenant.
+    """The required issuer and audience of a token, and the claim that names the tenant.
 
     `leeway` is in seconds, for clocks that differ: it widens `nbf` and `iat`, but not the expiry.
     """

@@ -30,7 +30,7 @@ EXPORTS: Final = "_exports"  # the folder of the platform's store that holds wha
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What an export job wrote: objects of the platform's store, each with its size, until `expires_at`."""
+    """The output of an export job: objects of the platform's store, each with its size, until `expires_at`."""
 
     format: ExportFormat
     parts: tuple[tuple[str, int], ...]
@@ -78,7 +78,7 @@ class Job:
 
     @property
     def export(self) -> "Export | None":
-        """What a job wrote; None if it writes nothing, or has not ended."""
+        """The output of a job; None if it writes nothing, or has not ended."""
         result = self.result or {}
         if self.kind != "export" or self.state != "done" or "expires_at" not in result:
             return None

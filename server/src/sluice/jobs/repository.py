@@ -156,7 +156,7 @@ async def claim(connection: Connection, tenant_id: str, job_id: str, lease: time
 
 
 async def note(connection: Connection, job: Job, values: Mapping[str, Any], again_after: timedelta | None) -> bool:
-    """Write what became of a claimed job, which is due again after a time.
+    """Write the result of a claimed job, which is due again after a time.
 
     Of a job that has ended this is the time after which its objects are deleted; None: it wrote none.
 

@@ -1,4 +1,4 @@
-"""What may be done with jobs: ask for one, read them, cancel one, download its file. `worker.jobs.bulk` does them."""
+"""Operations on jobs: create, read, cancel, download the file of an export. `worker.jobs.bulk` does them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

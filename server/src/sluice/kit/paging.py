@@ -35,7 +35,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SliceRequest:
-    """The rows of a list, newest first, that come behind the id `before` or ahead of the id `after`; None: the newest.
+    """The rows of a list, newest first: those after the id `before`, or before the id `after`; None: the newest.
 
     Whatever the place in the list, such rows cost one descent of an index.
     """

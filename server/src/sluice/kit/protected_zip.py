@@ -33,7 +33,7 @@ _LOCAL: Final = struct.Struct("<IHHHHHIIIHH")
 _CENTRAL: Final = struct.Struct("<IHHHHHHIIIHHHHHII")
 _END: Final = struct.Struct("<IHHHHIIH")
 LARGEST: Final = 2**32 - 2**20
-"""What a file may have at most: more needs another form of the archive."""
+"""The maximum size of a file: a larger one needs another form of the archive."""
 
 
 class ProtectedZip:

@@ -13,7 +13,7 @@ Param = int | float | str | Sequence[str]
 
 
 class ParameterType(StrEnum):
-    """What the raw value of a parameter is, and so how it is put into words."""
+    """The type of a parameter's raw value, which determines its wording."""
 
     BYTES = "bytes"  # an integer, shown as a size in units of 1,024
     COUNT = "count"  # an integer

@@ -49,7 +49,7 @@ UPLOADS: Final = Counter(
     registry=REGISTRY,
 )
 UPLOAD_BYTES: Final = Counter(
-    "sluice_upload_bytes_total", "Bytes of files that were received whole, whatever became of them.", registry=REGISTRY
+    "sluice_upload_bytes_total", "Bytes of files that were received whole, whatever the outcome.", registry=REGISTRY
 )
 UPLOADS_UNDER_WAY: Final = Gauge("sluice_uploads_under_way", "Uploads being received or judged now.", registry=REGISTRY)
 UPLOADS_WAITING: Final = Gauge(

@@ -1,1 +1,1 @@
-"""Receipts: signed statements of what the service decided and did, which anybody can verify with its public keys."""
+"""Receipts: signed statements of what the service decided and did, which can be verified with its public keys."""

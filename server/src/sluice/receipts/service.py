@@ -1,4 +1,4 @@
-"""What may be done with receipts: get the one of a stored file, and the public keys that verify it."""
+"""Operations on receipts: get that of a stored file, and the public keys that verify it."""
 
 from typing import Any, Final
 

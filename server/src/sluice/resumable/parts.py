@@ -24,7 +24,7 @@ from sluice_inspect.sandbox.sealed import Sealed
 
 FOLDER: Final = "_incoming"
 _KEY: Final = re.compile(rf"{FOLDER}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")
-_SEGMENT_BYTES: Final = 8 * 1_048_576  # so much is lost at most when the server is killed
+_SEGMENT_BYTES: Final = 8 * 1_048_576  # the most that is lost when the server is killed
 _MEDIA_TYPE: Final = "application/octet-stream"
 
 # Notes parts that are stored or have grown, and by how many bytes in all; raises if another request has taken over the
@@ -34,7 +34,7 @@ NoteParts = Callable[[Sequence[UploadPart], int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class UploadTail:
-    """What a process knows of an upload after appending to it: its last part, a file, and the digest of all its bytes.
+    """The state of an upload that a process has appended to: its last part, a file, and the digest of all its bytes.
 
     The append with the next `generation` may continue that file: there was no append in between, and the previous
     writer has ended.
@@ -299,7 +299,11 @@ async def fill_spool(store: KeepsFiles, parts: Sequence[UploadPart], digest: Sha
 
 
 async def read_parts(store: ObjectStore, parts: Sequence[UploadPart]) -> AsyncIterator[bytes]:
-    """Yield the bytes of all parts; raise `PartLost` or `ServiceUnavailable`."""
+    """Yield the bytes of all parts in their order.
+
+    Raise `PartLost` if an object is missing, `ServiceUnavailable` if the store is, and `RuntimeError` if a part has
+    another size than its row.
+    """
     for part in parts:
         size = 0
         try:

@@ -253,7 +253,7 @@ async def lock_judging(connection: Connection, upload: ResumableUpload) -> Resum
 async def settle(
     connection: Connection, upload: ResumableUpload, state: UploadState, *, kept_for: timedelta | None
 ) -> ResumableUpload | None:
-    """Note what became of an attempt. The upload's own time is over after `kept_for`, if that is sooner.
+    """Record the outcome of an attempt. The upload's own time is over after `kept_for`, if that is sooner.
 
     The parts of one that has a verdict are due to be deleted at once.
     """

@@ -9,7 +9,7 @@
              │
              └─▶ CANCELLED (by the client), or its time is over: no row
 
-Each change is one conditional update. `received` never decreases. What became of an attempt to judge is never noted by
+Each change is one conditional update. `received` never decreases. The outcome of an attempt to judge is never noted by
 the attempt itself: `settle` reads it from the decision log, where the file and its decision were committed together. So
 a crash between the two changes nothing (docs/decisions/0031).
 """
@@ -36,7 +36,7 @@ class UploadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewUpload:
-    """What is announced of an upload whose bytes come later. `metadata` is the text of a JSON object.
+    """The announcement of an upload whose bytes follow. `metadata` is the text of a JSON object.
 
     `sent_metadata` is the header `Upload-Metadata` as it came.
     """
@@ -91,7 +91,7 @@ class ResumableUpload:
 
     @property
     def offset(self) -> int:
-        """How many bytes are acknowledged: the last one only with the verdict that stored the file."""
+        """The number of acknowledged bytes: the last one only with the verdict that stored the file."""
         if self.state is UploadState.STORED:
             return self.length
         return max(0, min(self.received, self.length - 1))

@@ -1,4 +1,4 @@
-"""What may be done with resumable uploads: create, append, take the verdict, cancel. Knows nothing of HTTP.
+"""Operations on resumable uploads: create, append, take the verdict, cancel. Knows nothing of HTTP.
 
 create    what is announced is judged as at the end, as far as it is known: nothing that cannot pass is begun
 append    one request at a time; each new one ends the one before; what has arrived is kept
@@ -67,7 +67,7 @@ _REJECTED_LIFE: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class ResumableLimits:
-    """How long an upload waits for its bytes, and how many bytes a tenant may have announced in all."""
+    """The lifetime of an upload that lacks bytes, and the limit on all bytes that a tenant has announced."""
 
     life: timedelta
     most_bytes: int
@@ -267,8 +267,9 @@ class ResumableUploads:
 
         An attempt is begun by `begin` and made within `run`, which counts it.
 
-        Raise what `Upload.finish` raises, also when the verdict was taken earlier, and `Unauthenticated` if the token
-        with which the upload was begun is good for no further verdict.
+        Raise what `Upload.finish` raises, also when the verdict was taken earlier; `Unauthenticated` if the token with
+        which the upload was begun is good for no further verdict; `NotFound` if the upload was cancelled;
+        `ServiceUnavailable` if another request is still taking the verdict after a while.
         """
         deadline = time.monotonic() + _JOIN_SECONDS
         while True:
@@ -428,7 +429,7 @@ async def _require_verdict(connection: Connection, tenant_id: str, token_id: str
 
 
 async def settle(connection: Connection, attempt: ResumableUpload) -> ResumableUpload:
-    """Note what became of an attempt whose row is locked, by the decision log, and return the upload.
+    """Record the outcome of an attempt whose row is locked, by the decision log, and return the upload.
 
     A file that is reserved and not stored is released first: it can then never become stored, so there is no later
     verdict than the one that is read.

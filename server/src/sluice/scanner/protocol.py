@@ -18,7 +18,7 @@ EncryptedPolicy = Literal["allow", "incomplete"]
 
 @dataclass(frozen=True, slots=True)
 class EngineVersion:
-    """What a verdict holds for: an engine and its version, the version of its signatures, and that of our own rules.
+    """The scope of a verdict: an engine and its version, the version of its signatures, and that of our own rules.
 
     `signatures` is empty if the engine has no number for them: they may then change without notice.
     """
@@ -88,7 +88,7 @@ class Scanner(Protocol):
 
     @property
     def engine_version(self) -> EngineVersion | None:
-        """What a verdict given now would most likely hold for; None if unknown. Does no I/O."""
+        """The scope that a verdict given now would most likely have; None if unknown. Does no I/O."""
 
     @property
     def scan_limit(self) -> int | None:

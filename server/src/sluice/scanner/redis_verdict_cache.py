@@ -30,7 +30,7 @@ class RedisVerdictCache:
 
     Verdicts that share a key replace each other. So the memory used is bounded without any bookkeeping, also on a
     server that must not evict keys (a limiter's). `url` is as Redis clients write it; raise `ValueError` for others.
-    Each entry is signed with `secret`: somebody who can write to the server can cause files to be scanned again, and
+    Each entry is signed with `secret`: a client that can write to the server can cause files to be scanned again, and
     cannot have any passed. No reply is waited for longer than `seconds`; an unavailable server is left alone for 5 s.
     """
 
@@ -81,7 +81,7 @@ class RedisVerdictCache:
         if not isinstance(entry, bytes):
             return None
         mac, verdict = entry[:_MAC_BYTES], entry[_MAC_BYTES:]
-        # Another digest may share the Redis key, and anybody may have written the entry.
+        # Another digest may share the Redis key, and any client may have written the entry.
         return _parse(verdict) if hmac.compare_digest(mac, sign_entry(self._secret, digest, verdict)) else None
 
     async def put(self, key: VerdictKey, verdict: CleanVerdict) -> None:

@@ -24,7 +24,7 @@ SHA256_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class VerdictKey:
-    """What a verdict holds for: the bytes (a raw SHA-256), an engine with its version, and its signatures.
+    """The key of a verdict: the bytes (a raw SHA-256), an engine with its version, and its signatures.
 
     `conditions` is all else that a verdict depends on, such as the policy on passwords. `tenant_id` is empty for what
     holds for all tenants.

@@ -70,12 +70,12 @@ class Secret:
 
     @property
     def text(self) -> str:
-        """What the browser is given."""
+        """The text for the browser."""
         return f"{self.tenant_id}.{self.row_id}.{self.secret}"
 
     @property
     def hash(self) -> bytes:
-        """What the row holds."""
+        """The value in the row."""
         return hash_secret(self.secret)
 
 

@@ -1,4 +1,4 @@
-"""What may be done with tenants. They are made by commands and by trusted issuers, never through the API."""
+"""Operations on tenants. They are made by commands and by trusted issuers, never through the API."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -123,7 +123,7 @@ async def list_page(connection: Connection, tenant_id: str, request: PageRequest
 
 
 async def list_uploads(connection: Connection, tenant_id: str, token_id: str) -> Sequence[TokenUpload]:
-    """Return what became of the uploads with a token, oldest first."""
+    """Return the outcomes of the uploads with a token, oldest first."""
     columns = decisions.c
     query = (
         select(columns.report_id, columns.file_id, columns.outcome, columns.created_at, columns.actor)

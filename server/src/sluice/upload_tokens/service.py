@@ -1,4 +1,4 @@
-"""What may be done with upload tokens: create, list, read, revoke, authenticate. Their text is in `api_keys.secret`."""
+"""Operations on upload tokens: create, list, read, revoke, authenticate. Their text is in `api_keys.secret`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -177,7 +177,7 @@ class UploadTokens:
             return or_not_found(await repository.find(connection, tenant_id, token_id))
 
     async def list_uploads(self, tenant_id: str, token_id: str) -> Sequence[TokenUpload]:
-        """Return what became of the uploads with a token, oldest first."""
+        """Return the outcomes of the uploads with a token, oldest first."""
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_uploads(connection, tenant_id, token_id)
 

@@ -44,12 +44,12 @@ class UploadToken:
 
     @property
     def most_attempts(self) -> int:
-        """How many uploads may begin with the token, whatever becomes of them."""
+        """The maximum number of uploads that may begin with the token, whatever their outcome."""
         return 5 * self.max_files + 5
 
     @property
     def permit(self) -> UploadPermit:
-        """What the holder of the token may send."""
+        """The permission of the token's holder."""
         return UploadPermit(
             token_id=self.token_id,
             context_key=self.context_key,
@@ -73,7 +73,7 @@ class UploadToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenUpload:
-    """What became of one upload with a token. `file_id` is None unless the file was stored."""
+    """The outcome of one upload with a token. `file_id` is None unless the file was stored."""
 
     report_id: str
     file_id: str | None

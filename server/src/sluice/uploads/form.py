@@ -69,7 +69,7 @@ class UploadForm:
     async def fill(self, size: int, most_bytes: int, fill: Callable[[Spool], Awaitable[None]]) -> None:
         """Take all `size` bytes at once, which `fill` writes, unless there are more than `most_bytes`.
 
-        Raise `SpoolBusy` if there is no room for them.
+        Raise `SpoolBusy` if there is no room for them, and `Invalid` if the file has no name yet.
         """
         if self._spool is None:
             raise Invalid("file: bytes came before the file's name")

@@ -1,4 +1,4 @@
-"""Inspection: the file check and the malware scan of one file, as facts, which `rules` judges as soon as they are there."""
+"""Inspection: the file check and the malware scan of one file. Each adds facts, which are judged at once by `rules`."""
 
 import asyncio
 from collections.abc import Callable

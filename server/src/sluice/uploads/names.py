@@ -41,7 +41,9 @@ def plain_extension(text: str) -> str:
 
 
 def extension_of(original: str) -> str:
-    """Return the extension of a name that was accepted: in lower case, without its dot, empty if there is none."""
-    # Windows drops trailing dots and spaces: `setup.exe. ` opens as `setup.exe`, so it is judged as that.
+    """Return the extension of an accepted name: in lower case, without its dot, empty if there is none.
+
+    Dots and spaces at the end are ignored, as Windows does: that of `setup.exe. ` is `exe`.
+    """
     stem, dot, extension = original.rstrip(". ").rpartition(".")
     return extension.lower() if dot and stem.strip(". ") else ""

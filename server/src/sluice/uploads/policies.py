@@ -1,4 +1,4 @@
-"""How a file is judged by the policies of its context: pure functions of facts and policies."""
+"""The verdict of a context's policies on a file: pure functions of facts and policies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType

@@ -24,7 +24,7 @@ _CLAIMED: Final = frozenset({*LIMIT_REASONS, Reason.STORAGE_QUOTA_EXCEEDED})
 
 
 class Unknown(StrEnum):
-    """Why changed rules cannot judge an earlier upload."""
+    """The reason why changed rules cannot judge an earlier upload."""
 
     NOT_RECEIVED = "not_received"
     NOT_EXAMINED = "not_examined"
@@ -56,7 +56,7 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became, or would become, of an upload: `accepted`, `rejected` or `quarantined`, and its reason code."""
+    """A real or assumed outcome of an upload: `accepted`, `rejected` or `quarantined`, and its reason code."""
 
     outcome: str
     reason: Reason | None

@@ -91,7 +91,7 @@ class VerdictReport:
 
     @property
     def advice(self) -> Advice | None:
-        """What the sender can do; None if nothing is needed."""
+        """The advice to the sender; None if nothing is needed."""
         if self.outcome == "undecided":
             return "wait"
         return WORDS[self.reason].advice if self.outcome == "rejected" and self.reason is not None else None

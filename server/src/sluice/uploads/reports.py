@@ -1,4 +1,4 @@
-"""What may be done with verdict reports: find one, list and group them, and judge earlier uploads by changed rules."""
+"""Operations on verdict reports: find one, list and group them, and judge earlier uploads by changed rules."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

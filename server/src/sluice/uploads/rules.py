@@ -50,7 +50,7 @@ _BY_NAME_AND_SIZE: Final = frozenset({"extension", "size", "policy.filename_patt
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check of a report. `failure` is there if the file fails it, whatever becomes of the file."""
+    """One check of a report. `failure` is there if the file fails it, whatever the outcome for the file."""
 
     name: str
     mode: Mode

@@ -1,4 +1,4 @@
-"""Which sentence the sender gets for a rejection, with the measured and the allowed values as its parameters.
+"""The sentence for the sender of a rejected file, with the measured and the allowed values as its parameters.
 
 A pure function of facts and rules, like `rules`. The words are in `sluice.messages`.
 """
@@ -109,7 +109,7 @@ def _of_size(facts: Facts, rules: Rules) -> Sentence:
 
 
 def _of_policy(rejection: Rejection) -> Sentence:
-    """Return the sentence for a policy, by what it found and expected."""
+    """Return the sentence for a policy, from the found and the expected value."""
     reason = rejection.reason
     found: Mapping[str, Any] = rejection.found if isinstance(rejection.found, Mapping) else {}
     expected: Mapping[str, Any] = rejection.expected if isinstance(rejection.expected, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What an upload is judged by: its caller and its context, bucket and plan as they were when it began.
+"""The snapshot that an upload is judged by: its caller, context, bucket and plan as of its begin.
 
 Both are read through caches, so that small uploads cost two statements instead of four. A cached value may be older
 than the upload. It is therefore read again before anything is refused, when the reserving statement finds other
@@ -66,7 +66,7 @@ class SnapshotCache:
 
 
 class UploadSnapshot:
-    """Who uploads, and into what, as of the moment at which each was named. Close it when the upload ends."""
+    """The caller and the context of an upload, when each was named. Close it when the upload ends."""
 
     def __init__(
         self, cache: SnapshotCache, principal: Cached[Principal], read_principal: ReadPrincipal, *, began: float
@@ -80,7 +80,7 @@ class UploadSnapshot:
 
     @property
     def named(self) -> ContextSnapshot:
-        """The context, of an upload whose context has been named."""
+        """The context of an upload that has named it. Raise `RuntimeError` before that."""
         if self.context is None:
             raise RuntimeError("the context has not been named")
         return self.context

@@ -1,4 +1,4 @@
-"""Where the bytes of an upload wait while they are judged: in memory if small, else in an unlinked file.
+"""The bytes of an upload while they are judged: in memory if small, else in an unlinked file.
 
 A crash leaves nothing. `SpoolRoom` bounds what all uploads have there.
 """

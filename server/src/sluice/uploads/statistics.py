@@ -19,7 +19,7 @@ MOST_MEASURED: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """How many uploads had which outcome."""
+    """The numbers of uploads by outcome."""
 
     accepted: int = 0
     rejected: int = 0
@@ -73,7 +73,7 @@ def _share(measured: Sequence[int], share: float) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """What rejections have in common."""
+    """The key of a group of rejections."""
 
     context_key: str
     reason: str
@@ -89,7 +89,7 @@ class GroupKey:
 
 @dataclass(slots=True)
 class RejectionGroup:
-    """Rejections that have the same key: how many, when, the newest of them, and what somebody made of them."""
+    """Rejections that have the same key: how many, when, the newest of them, and the review of them."""
 
     key: GroupKey
     newest_report_id: str

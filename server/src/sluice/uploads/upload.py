@@ -5,8 +5,9 @@
     inspect   the file check and the malware scan, at the same time, on the same sealed bytes (`inspection`)
     commit    reserve room and write the row, store the object, record the file and its decision (`reservation`)
 
-Facts grow, and each of the first three stages judges what it added by the pure functions of `rules`: name and size, limits,
-content. Every verdict is one `Decision`, which is the row of the decision log, the report, the event and the response.
+Facts grow, and each of the first three stages judges what it added by the pure functions of `rules`: name and size,
+limits, content. Every verdict is one `Decision`, of which the row of the decision log, the report, the event and the
+response are made.
 Which rules apply, and when they are read again, is the business of `snapshot`.
 """
 
@@ -86,7 +87,7 @@ class UploadLimits:
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What an upload is for.
+    """The purpose of an upload.
 
     `stores`: it is stored if it passes; otherwise it is only judged, nothing is charged, and no decision is logged.
     `all_checks`: the checks after the first failure are made too, as far as its bytes are there.
@@ -107,7 +108,7 @@ STORE: Final = Purpose()
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """What uploads work with. `begin` one for each request."""
+    """The services of uploads. `begin` one for each request."""
 
     database: Database
     limiter: Limiter
@@ -334,7 +335,7 @@ class Upload:
     async def _admit(
         self, judged: Judged, caller: Principal, snapshot: ContextSnapshot, rate: RateFact | None = None
     ) -> Judged:
-        """Add what is used of rate, plan and quota, and judge it. Plan and quota are claimed later, with the file's row."""
+        """Add what is used of rate, plan and quota, and judge it. Plan and quota are claimed later, with the row."""
         facts = self._with_usage(replace(judged.facts, rate=rate), caller, snapshot, snapshot.usage)
         facts = await self._with_duplicate(facts, snapshot)
         no_place = rate is not None and rate.retry_after is not None

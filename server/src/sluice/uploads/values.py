@@ -158,7 +158,7 @@ class ScanFact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was measured of one upload so far; None is not measured yet.
+    """The facts of one upload that were measured so far; None is not measured yet.
 
     Whether it breaks a rule is decided in `rules`.
     """
@@ -186,7 +186,7 @@ class Facts:
 
     @property
     def content_type(self) -> str:
-        """What the content is, not what the client claimed."""
+        """The detected type of the content, not the claimed one."""
         report = self.report
         return "application/octet-stream" if report is None else report.content_type
 
@@ -255,7 +255,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much of a context's quota and its tenant's plan was used at `at`, by the database's clock."""
+    """The use of a context's quota and its tenant's plan at `at`, by the database's clock."""
 
     stored_bytes: int
     plan_uploads: int
@@ -329,7 +329,7 @@ class Versions:
     key_changed_at: datetime | None
 
 
-# What becomes of an upload. `undecided`: a part of the service was unavailable, and nothing was stored.
+# The outcome of an upload. `undecided`: a part of the service was unavailable, and nothing was stored.
 VerdictOutcome = Literal["accepted", "rejected", "quarantined", "undecided"]
 
 
@@ -358,7 +358,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ObjectLocation:
-    """Where a file will be, once it may be there: its id, and its object's key with the bucket's base path."""
+    """The reserved place of a file: its id, and its object's key with the bucket's base path."""
 
     file_id: str
     object_key: str

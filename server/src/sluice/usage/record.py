@@ -13,9 +13,9 @@ LimitName = Literal["uploads_per_month", "storage_bytes", "webhook_endpoints", "
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What happened on a day, in a context, or in the whole period (`key` is then empty).
+    """The usage of a day, of a context, or of the whole period (`key` is then empty).
 
-    `uploads` are files that were stored and `bytes_stored` their sizes, whatever became of them; `rejections` are by
+    `uploads` are files that were stored and `bytes_stored` their sizes, also those deleted later; `rejections` are by
     reason code; `downloads` are links that were handed out. `quarantined` are the uploads that went into quarantine,
     and `undecided` those that were neither stored nor rejected, as an engine was unavailable.
     """

@@ -1,4 +1,4 @@
-"""What may be asked of usage: the sums of a period, and what is used of the tenant's limits."""
+"""Usage: the sums of a period, and how much of a tenant's limits is used."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -35,7 +35,7 @@ class UsageReader:
         return total, groups
 
     async def plan(self, tenant_id: str) -> PlanUse:
-        """Return the tenant's plan, and what is used of its limits."""
+        """Return the tenant's plan, and what is used of its limits. Raise `NotFound` if there is no such tenant."""
         async with self._database.reading(tenant_id) as connection:
             row = await repository.load_plan(connection, tenant_id)
         if row is None:

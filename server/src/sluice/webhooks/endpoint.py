@@ -22,7 +22,7 @@ _LONGEST_WAIT: Final = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where events of a tenant are sent: those of `event_types` and, if `context_keys` is not empty, of these contexts.
+    """A receiver of a tenant's events: those of `event_types` and, if `context_keys` is not empty, of these contexts.
 
     `sequence` is the number of the last event that has its delivery.
     """

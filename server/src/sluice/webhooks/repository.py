@@ -254,7 +254,7 @@ async def due_deliveries(
 
 
 async def note_attempts(connection: Connection, tenant_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write what became of attempts, in one batch: each row has the columns, and `wait_seconds` before the next one.
+    """Write the results of attempts, in one batch: each row has the columns, and `wait_seconds` before the next one.
 
     None: there is no next one.
     """

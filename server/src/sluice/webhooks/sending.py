@@ -49,7 +49,7 @@ _FAULTS: Final[Mapping[type[Exception], str]] = MappingProxyType(
         UnicodeError: "the URL is not valid",
     }
 )
-"""What is said of an attempt that failed, without what a library or the receiver says."""
+"""The descriptions of failed attempts, without texts of a library or the receiver."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -59,7 +59,7 @@ class NoAddress(EndpointRefused):
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What became of one attempt. `status` None: there was no response, and `error` says why."""
+    """The result of one attempt. `status` None: there was no response, and `error` says why."""
 
     status: int | None
     headers: tuple[str, ...]
@@ -104,7 +104,10 @@ def require_usable(url: str, allowed: Collection[str]) -> None:
 
 
 async def judged_addresses(url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> Sequence[str]:
-    """Return the addresses that the host of `url` has now, all of which may be dialled; raise `EndpointRefused`."""
+    """Return the addresses that the host of `url` has now, all of which may be dialled.
+
+    Raise `EndpointRefused` if one of them may not, and `NoAddress` if the host has none.
+    """
     require_usable(url, allowed)
     host = urlsplit(url).hostname or ""
     is_address = _is_address(host)
@@ -144,7 +147,7 @@ class WebhookSender:
         await self._connections.aclose()
 
     async def send(self, event: dict[str, Any]) -> SendResult:
-        """Send one event and return what became of it. Never raise for what the receiver does."""
+        """Send one event and return the result. Never raise for a fault of the receiver."""
         body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
         began = time.monotonic()
         try:

@@ -1,4 +1,4 @@
-"""What may be done with webhook endpoints: create, read, change, test, recover, and what their deliveries became."""
+"""Operations on webhook endpoints: create, read, change, test, recover, and list deliveries."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

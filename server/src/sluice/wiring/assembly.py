@@ -92,7 +92,7 @@ class Engines:
 
 @dataclass(frozen=True, slots=True)
 class WorkerServices:
-    """What a worker needs to sweep: neither checker nor scanner, so that it works while those are unavailable."""
+    """The services of a worker: neither checker nor scanner, so that it works while those are unavailable."""
 
     database: Database
     buckets: Buckets

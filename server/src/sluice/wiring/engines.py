@@ -70,7 +70,7 @@ def _postgres_options(settings: Settings) -> PostgresOptions:
 
 
 def make_limiter(settings: Settings, database: Database) -> Limiter:
-    """Return the rate limiter; it connects when it is first used."""
+    """Return the rate limiter, which connects when it is first used. Raise `StartRefused` if Redis has no address."""
     if settings.limiter == "memory":
         return MemoryLimiter()
     if settings.limiter == "database":
@@ -90,7 +90,10 @@ def _require_redis() -> None:
 
 
 def make_verifiers(settings: Settings) -> VerifierSet:
-    """Return the verifiers of the token issuers that these settings trust."""
+    """Return the verifiers of the token issuers that these settings trust.
+
+    Raise `StartRefused` if an issuer is set without the address of its keys.
+    """
     with refusing("SLUICE_OIDC_JWKS_URL, SLUICE_OIDC_ALGORITHMS, SLUICE_OIDC_ISSUER"):
         verifiers: list[TokenVerifier] = [LocalVerifier(load_signing_key(settings).public, local_rules(settings))]
         if settings.oidc_issuer is not None:
@@ -110,7 +113,10 @@ def make_verifiers(settings: Settings) -> VerifierSet:
 
 
 def make_sign_in(settings: Settings) -> SignInFlow | None:
-    """Return how people sign in to the console at the issuer; None if the settings name no client."""
+    """Return the sign-in flow of the console at the issuer; None if the settings name no client.
+
+    Raise `StartRefused` if a client is set without its issuer.
+    """
     if not settings.console or settings.console_oidc_client_id is None:
         return None
     if settings.oidc_issuer is None or settings.oidc_jwks_url is None:

@@ -1,4 +1,4 @@
-"""How a start is refused, in one sentence."""
+"""The error that refuses a start, in one sentence."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

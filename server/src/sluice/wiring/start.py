@@ -1,4 +1,4 @@
-"""What every part of a start needs: the folders and the secret files of an installation."""
+"""Common parts of every start: the folders and the secret files of an installation."""
 
 import os
 import stat

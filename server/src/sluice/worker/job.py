@@ -1,4 +1,4 @@
-"""How jobs of the worker run: what they are given, error boundaries around items, repetition until a stop."""
+"""Execution of the worker's jobs: their context, error boundaries around items, repetition until a stop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -16,7 +16,7 @@ from sluice.observe.log import log
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What the jobs of a round work with."""
+    """The context of the jobs of a round."""
 
     database: Database
     buckets: Buckets
@@ -30,7 +30,7 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step of a job on many files did, and where the next begins, after `pause`; None: the job is done.
+    """The result of one step of a job on many files: the position of the next, after `pause`; None: the job is done.
 
     `refused` has files that were left as they were, with the reason; `params` replaces what the job keeps.
     """

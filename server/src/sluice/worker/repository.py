@@ -69,7 +69,7 @@ _FIND_DUE: Final = select(*(is_due.label(name) for name, is_due in _DUE.items())
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What was announced, or is to be: a context's quota, a month of a plan, or a key."""
+    """The subject of an announcement: a context's quota, a month of a plan, or a key."""
 
     tenant_id: str
     subject_type: SubjectType

@@ -52,7 +52,10 @@ def refuse_unreadable(folder: Folder) -> None:
 
 
 def ordered_coders(folder: Folder) -> list[tuple[Coder, int]]:
-    """Return the coders in the order in which they unpack, each with the size of its output."""
+    """Return the coders in the order in which they unpack, each with the size of its output.
+
+    Raise `Unsupported` if they cannot be unpacked here, and `Corrupt` if they are no chain.
+    """
     refuse_unreadable(folder)
     if any(coder.inputs != 1 or coder.outputs != 1 for coder in folder.coders):
         raise Unsupported("the archive is packed with coders of several streams, which cannot be unpacked here")

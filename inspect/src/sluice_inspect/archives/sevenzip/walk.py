@@ -76,7 +76,10 @@ def _unsupported_reason(folder: Folder) -> Unsupported | None:
 
 
 def read_directory(archive: RandomAccess, budget: Budget) -> tuple[StreamTable, list[FileEntry], int]:
-    """Return the tables of streams and files, and how many bytes follow the archive."""
+    """Return the tables of streams and files, and how many bytes follow the archive.
+
+    Raise `Corrupt` if the header is damaged.
+    """
     raw, trailing_bytes = _read_raw_header(archive)
     # The header itself may be packed, and its own header again.
     for _ in range(_MAX_PACKED_HEADERS):
@@ -170,7 +173,7 @@ def _show_members(
 
 
 def folder_content(archive: RandomAccess, table: StreamTable, index: int, budget: Budget) -> Iterator[bytes]:
-    """Yield what a folder unpacks to."""
+    """Yield what a folder unpacks to. Raise `Corrupt` if its packed data is cut or damaged."""
     folder = table.folders[index]
     first = sum(len(each.packed_inputs) for each in table.folders[:index])
     start = _SIGNATURE_HEADER.size + table.pack_offset + sum(table.pack_sizes[:first])

@@ -102,7 +102,10 @@ class MemberStream:
 
 
 def read_archive(source: RandomAccess, limits: Limits) -> ZipArchive:
-    """Read and check the layout: every member in its place, once, and nothing hidden between them."""
+    """Read and check the layout: every member in its place, once, and nothing hidden between them.
+
+    Raise `Corrupt` if the archive is damaged or cut, and `Unsafe` if readers would differ in its members.
+    """
     end = source.cached(find_end)
     if end is None:
         raise Corrupt("the archive has no end record: its end is missing, or it is no archive")
@@ -237,8 +240,11 @@ def _decompressor(member: ZipMember, feed: Feed) -> Decompressor:
 
 
 def show_members(archive: ZipArchive, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
-    """Show every member to the visitor and return measures."""
-    # Members that cannot be unpacked here are raised behind the last one: damage in another matters more.
+    """Show every member to the visitor and return measures.
+
+    Raise `Encrypted` or `Unsupported` for members that cannot be unpacked here, after the last member: damage in
+    another one takes precedence.
+    """
     budget.count(len(archive.members))
     refuse_unsafe_names(archive.members)
     unread: list[InspectionError] = []

@@ -22,7 +22,10 @@ _FULL_16, _FULL_32 = 0xFFFF, 0xFFFFFFFF
 
 
 def read_extras(raw: bytes, name: str, *, is_padded: bool) -> dict[int, list[bytes]]:
-    """Return the extra fields of a header. Raise `Unsafe` for one that readers take from different places."""
+    """Return the extra fields of a header, by their numbers.
+
+    Raise `Unsafe` if readers take one from different places, and `Corrupt` if one is malformed.
+    """
     # Aligners pad local headers with zeros, and some with whatever was there.
     found: dict[int, list[bytes]] = {}
     at = 0
@@ -80,7 +83,10 @@ def refuse_mode(mode: int, name: str) -> None:
 
 
 def unicode_name(extras: dict[int, list[bytes]], raw_name: bytes) -> str | None:
-    """Return the name of Info-ZIP's extra field 0x7075, which some readers prefer. It is valid for one exact name."""
+    """Return the name of Info-ZIP's extra field 0x7075, which some readers prefer. It is valid for one exact name.
+
+    Raise `Unsafe` if there are two names, or one that is not UTF-8.
+    """
     head = _UNICODE_HEAD.pack(1, zlib.crc32(raw_name))
     names = [extra[len(head) :] for extra in extras.get(_UNICODE_PATH, ()) if extra.startswith(head) and extra != head]
     if len(names) > 1:
@@ -96,8 +102,11 @@ def unicode_name(extras: dict[int, list[bytes]], raw_name: bytes) -> str | None:
 
 
 def widen(extras: dict[int, list[bytes]], fields: Sequence[int], name: str) -> tuple[int, int, int, int]:
-    """Return (unpacked, packed, offset, disk) with full ones replaced by those of the ZIP64 extra field."""
-    # The extra field holds only the values that are full, in this order: APPNOTE 4.5.3.
+    """Return (unpacked, packed, offset, disk) with full ones replaced by those of the ZIP64 extra field.
+
+    The extra field holds only the values that are full, in this order (APPNOTE 4.5.3). Raise `Corrupt` if it lacks one,
+    and `Unsafe` if it contradicts the header.
+    """
     extra = extras.get(_ZIP64, [b""])[0]
     at, wide = 0, list(fields)
     for index, value in enumerate(fields[:3]):

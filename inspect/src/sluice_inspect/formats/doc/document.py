@@ -207,7 +207,10 @@ class _TableStream:
 
 
 def open_word(container: CompoundFile) -> WordDocument | None:
-    """Return the document; None for Word 6 and 95, of which only bounds are checked. Raises as `WordDocument` does."""
+    """Return the document; None for Word 6 and 95, of which only bounds are checked.
+
+    Raise `Corrupt` if it is damaged, `Encrypted` if it is protected by a password, and what `WordDocument` raises.
+    """
     stream = container.root.stream("worddocument")
     header = container.read(stream, _HEADER_BYTES) if stream is not None else b""
     if stream is None or len(header) < 0x20:

@@ -93,7 +93,11 @@ def _picture_units(data: bytes, width: int) -> Iterator[bytes]:
 
 
 def decode_picture(units: Iterable[bytes], visible: tuple[int, int]) -> Image.Image:
-    """Decode the NAL units of one picture to `L` or `RGB` with 8 bits. Tiles may be empty outside of `visible`."""
+    """Decode the NAL units of one picture to `L` or `RGB` with 8 bits. Tiles may be empty outside of `visible`.
+
+    Raise `Corrupt` if the picture is damaged, `Unsupported` if the library is not installed, and `TooComplex` if it has
+    no memory.
+    """
     if _LIBRARY is None:
         raise Unsupported("HEIC pictures cannot be decoded: pillow-heif (or libde265) is not installed")
     decoder = _LIBRARY.de265_new_decoder()

@@ -118,7 +118,10 @@ def read_boxes(source: Source) -> Layout:
 
 
 def read_items(source: Source, boxes: Layout) -> HeifItems | None:
-    """Return the items of a file, None if no `meta` box names a primary one, as in image sequences."""
+    """Return the items of a file, None if no `meta` box names a primary one, as in image sequences.
+
+    Raise `Corrupt` if a box or the primary item is missing.
+    """
     meta = next(iter(boxes.named(b"meta")), None)
     if meta is None:
         return None

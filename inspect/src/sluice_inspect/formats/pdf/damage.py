@@ -61,8 +61,10 @@ _STRUCTURE_MOST: Final = 8 * 1024**2  # bytes outside of streams that are read; 
 
 
 def find_hole(data: bytes, *, is_encrypted: bool) -> int | None:
-    """Return where zeros begin that replaced something, as a gap in a download does; None if there are none."""
-    # Zeros between objects are padding, and zeros in an unpacked stream may be data: neither is a hole.
+    """Return the offset of zeros that replaced something, as a gap in a download does; None if there are none.
+
+    Zeros between objects are padding, and zeros in an unpacked stream may be data: neither is a hole.
+    """
     least = _HOLE_BYTES if len(data) >= _SMALL_FILE else _SMALL_HOLE_BYTES
     needle, at, marks, packed = bytes(least), 0, _Marks(data), _PackedStreams(data)
     for _ in range(_HOLES_MOST):

@@ -81,7 +81,10 @@ def is_bomb(size: int, packed: int, limits: Limits) -> bool:
 
 
 def refuse_bombs(data: bytes, limits: Limits) -> None:
-    """Raise `Unsafe` for streams that would fill a reader's memory. Pictures have a limit of their own."""
+    """Raise `Unsafe` for streams that would fill a reader's memory, and `TooComplex` if streams overlap.
+
+    Pictures have a limit of their own.
+    """
     view, unread = memoryview(data), _READ_TIMES_MOST * len(data)
     for start, end, dictionary in _suspects(data):
         unread -= end - start

@@ -122,7 +122,10 @@ class Presentation:
         return records(self.data, record.start, record.end)
 
     def walk(self, record: Record, depth: int = 0) -> Iterator[Record]:
-        """Yield a record and all within it. Raises `Corrupt` where those do not fill it."""
+        """Yield a record and all within it.
+
+        Raise `Corrupt` if those do not fill it, and `TooComplex` if records are nested too deeply.
+        """
         yield record
         if record.version != CONTAINER or record.type not in _RECORD_CONTAINERS:
             return

@@ -74,8 +74,11 @@ _MODE_OF: Final = _by_window(_MODES)
 
 
 def has_all_rows(data: bytes, width: int, rows: int, deadline: Deadline) -> bool:
-    """Follow `rows` rows; return whether all are valid, False if not all were followed. Raise `InvalidFax`."""
-    # An end code before the last row is accepted. Rows are not followed in uncompressed mode, nor past the deadline.
+    """Follow `rows` rows; return whether all are valid, False if not all were followed.
+
+    An end code before the last row is accepted. Rows are not followed in uncompressed mode, nor past the deadline.
+    Raise `InvalidFax` if the codes are not valid.
+    """
     fax = _FaxRows(data)
     above = [width] * _PADDING
     for number in range(rows):

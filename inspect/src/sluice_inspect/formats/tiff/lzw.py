@@ -27,7 +27,10 @@ def is_old_style(data: bytes) -> bool:
 
 
 def unpacked_size(data: bytes, enough: int, deadline: Deadline) -> tuple[int, bool]:
-    """Return how many bytes the codes give, at most a little over `enough`, and whether an end code was reached."""
+    """Return how many bytes the codes give, at most a little over `enough`, and whether an end code was reached.
+
+    Raise `InvalidLzw` if a code is not in the table.
+    """
     # Only the lengths of the table's strings are kept: each new string is one byte longer than the one before.
     total = 0
     lengths: list[int] = []

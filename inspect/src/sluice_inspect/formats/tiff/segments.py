@@ -88,7 +88,10 @@ def read_layout(page: Directory) -> PixelLayout | None:
 
 
 def read_segments(source: Source, page: Directory, layout: PixelLayout) -> list[TiffSegment]:
-    """Return the strips or tiles of a page. Raise `Corrupt` if one is missing or not in the file."""
+    """Return the strips or tiles of a page.
+
+    Raise `Corrupt` if one is missing or not in the file, and `TooComplex` if there are too many.
+    """
     down = math.ceil(layout.height / layout.side[1])
     across = math.ceil(layout.width / layout.side[0])
     planes = len(layout.bits) if layout.is_separate else 1

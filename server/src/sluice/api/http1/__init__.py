@@ -1,1 +1,1 @@
-"""What guards the wire: framing, header limits, minimum transfer rate, multipart."""
+"""The HTTP/1.1 server: framing, header limits, minimum transfer rate, multipart."""

@@ -24,7 +24,7 @@ _SITE_PREFIX: Final = 64  # bits of an IPv6 address that a network has; the clie
 
 
 class Connection(Protocol):
-    """What the table asks of a connection."""
+    """The interface of a connection in the table."""
 
     @property
     def unsent_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""What the head of a request must be to have exactly one reading.
+"""The rules for the head of a request, which must have exactly one reading.
 
 When its bytes may come, and how it is refused, is in `connection`.
 

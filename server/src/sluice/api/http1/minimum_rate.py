@@ -1,4 +1,4 @@
-"""How long the bytes of a body may take to come, and those of a response to be read. Pure bookkeeping: clock and
+"""The minimum rate at which bodies must arrive and responses must be read. Pure bookkeeping: clock and
 connection are those of `connection`.
 """
 
@@ -13,7 +13,7 @@ _READER_GRACE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class RequestTimeouts:
-    """What one client may cost: seconds for a head, seconds of silence, bytes per second of a body or a response."""
+    """The limits of one client: seconds for a head, seconds of silence, bytes per second of a body or a response."""
 
     head_seconds: float
     idle_seconds: float
@@ -71,7 +71,7 @@ class ReadingRate:
         self._late_at = now + timeouts.reader_seconds
 
     def is_late(self, read_so_far: int, now: float) -> bool:
-        """Return whether the client is late that has read so much."""
+        """Return whether a client that has read this many bytes is late."""
         bought = max(0, read_so_far - self._read_so_far) / self._timeouts.bytes_per_second
         self._read_so_far = read_so_far
         self._late_at = min(self._late_at + bought, now + self._timeouts.reader_seconds)

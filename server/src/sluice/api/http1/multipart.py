@@ -167,7 +167,7 @@ def _filename(parameters: dict[str, str]) -> str | None:
 
 
 def _parameters(text: str, header: str) -> list[tuple[str, str]]:
-    """Return the parameters behind the first semicolon; every byte must belong to one."""
+    """Return the parameters after the first semicolon; every byte must belong to one."""
     pairs: list[tuple[str, str]] = []
     at = 0
     while at < len(text):

@@ -1,4 +1,4 @@
-"""The upload page in HTML: what is accepted, a form, and what became of the files that were sent with it."""
+"""The upload page in HTML: the accepted files, a form, and the outcome of each file that was sent with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _NAME_MAX: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """What became of one file that was sent with the form. `file_id` is None unless it was stored."""
+    """The outcome of one file that was sent with the form. `file_id` is None unless it was stored."""
 
     name: str
     sentence: str
@@ -31,7 +31,7 @@ class FileResult:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What can still be sent with a token, and how. `extensions` is empty if all are accepted.
+    """The remaining limits of a token. `extensions` is empty if all are accepted.
 
     With `redirects`, to where the response to the form may lead, the page stays a plain form: a page whose script sends
     the files is never left.

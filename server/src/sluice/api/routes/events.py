@@ -67,14 +67,14 @@ async def list_events(
     principal: Caller,
     services: Services,
     *,
-    after: Annotated[str | None, Query(description="Only what came behind this event.")] = None,
+    after: Annotated[str | None, Query(description="Only events after this one.")] = None,
     type: Annotated[  # noqa: A002  (the parameter's name)
         list[str] | None, Query(description="Only events of this type; may be repeated.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="Maximum number of events."), DIGITS] = 100,
     wait: Annotated[int, Query(ge=0, le=30, description="Seconds to wait for an event if there is none."), DIGITS] = 0,
 ) -> Envelope[list[EventOut]] | Response:
-    """Read the tenant's events of the last 30 days in their order, from the oldest or from behind `after` on.
+    """Read the tenant's events of the last 30 days in their order, from the oldest, or from the first after `after`.
 
     With `Accept: text/event-stream` they come as server-sent events, from the present on unless `Last-Event-ID` or
     `after` names an event.

@@ -38,7 +38,7 @@ _METADATA_PARAMETER: Final[dict[str, Any]] = {
     "required": False,
     "schema": {"type": "string", "maxLength": METADATA_VALUE},
     "description": "Only files whose metadata has this value under the name `key`, or any other of at most "
-    f"{METADATA_NAME} letters behind `{METADATA}`: a text, a whole number, `true` or `false` at the first level.",
+    f"{METADATA_NAME} letters after `{METADATA}`: a text, a whole number, `true` or `false` at the first level.",
 }
 
 
@@ -76,7 +76,7 @@ async def _file_filter(
         key = name.removeprefix(METADATA)
         if name.startswith(METADATA):
             if not 0 < len(key) <= METADATA_NAME:
-                raise Invalid(f"{METADATA}: expected a name of 1 to {METADATA_NAME} letters behind the dot")
+                raise Invalid(f"{METADATA}: expected a name of 1 to {METADATA_NAME} letters after the dot")
             if len(value) > METADATA_VALUE:
                 raise Invalid(f"{METADATA}: expected a value of at most {METADATA_VALUE} letters")
             pairs.append((key, value))
@@ -153,7 +153,7 @@ async def get_download_url(
 
 @router.get("/{file_id}/metadata", responses=responses(*SCOPED, errors.NotFound))
 async def get_file_metadata(file_id: str, principal: Caller, services: Services) -> Envelope[FileMetadata]:
-    """Read what is known of one file."""
+    """Read the metadata of one file."""
     file = await services.files.get(principal.tenant_id, file_id)
     life = await services.files.life_of(principal.tenant_id, file_id)
     return Envelope(message="File metadata found", data=_metadata(file, life))

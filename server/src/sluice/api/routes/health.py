@@ -32,7 +32,7 @@ class Engine(ResponseBody):
     state: State = Field(description="How it is.")
     version: str = Field(description="What it reports of itself; empty when nothing.")
     detail: str = Field(description="Why it is not well; empty when it is.")
-    limits: dict[str, int | str] = Field(description="What it can take, as far as it says.")
+    limits: dict[str, int | str] = Field(description="Its limits, as far as they are known.")
 
 
 class Ready(ResponseBody):

@@ -36,7 +36,7 @@ class MetricsReaders:
 
 @dataclass(frozen=True, slots=True)
 class MetricsDesk:
-    """What the endpoint needs: who may read, the metrics that are read on demand, and the other processes."""
+    """The dependencies of the endpoint: who may read, the metrics that are read on demand, and the other processes."""
 
     readers: MetricsReaders
     sources: Sequence[metrics.Source] = ()

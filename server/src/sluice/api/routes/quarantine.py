@@ -24,7 +24,7 @@ router = APIRouter(prefix="/api/v1/quarantine", tags=["Quarantine"], route_class
 
 
 class ReviewComment(RequestBody):
-    """What a reviewer says to a decision."""
+    """The comment of a reviewer on a decision."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"comment": "False alarm, confirmed with the vendor"}]})
 
@@ -34,7 +34,7 @@ class ReviewComment(RequestBody):
 
 
 class FirstReview(ResponseBody):
-    """What the first of two reviewers decided."""
+    """The decision of the first of two reviewers."""
 
     decision: Literal["release", "refuse"]
     reviewed_by: str = Field(description="API key ID or user ID.")
@@ -94,7 +94,7 @@ _SAME = (
 
 
 class Reviewed(ResponseBody):
-    """What became of a file that a reviewer decided on."""
+    """The state of a file after the decision of a reviewer."""
 
     file_id: str
     outcome: ReviewOutcome = Field(
@@ -109,7 +109,7 @@ class RescanAsked(ResponseBody):
     rescan_asked: Literal[True] = True
 
 
-_PASSWORD: Final = b"infected"  # as everybody uses it who passes malware on: it keeps programs from opening the file
+_PASSWORD: Final = b"infected"  # the usual one for malware samples: it keeps programs from opening the file
 _PARAMETERS: Final = frozenset({"after", "context", "limit"})
 _MESSAGES: Final = {
     "released": "File released",
@@ -125,7 +125,7 @@ async def list_quarantined_files(
     principal: Caller,
     services: Services,
     *,
-    after: Annotated[str | None, Query(description="Only files behind this file_id.")] = None,
+    after: Annotated[str | None, Query(description="Only files after this file_id.")] = None,
     context: Annotated[str | None, Query(description="Only files of this context_key.")] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="Maximum number of files."), DIGITS] = 100,
 ) -> Envelope[list[QuarantinedFile]]:

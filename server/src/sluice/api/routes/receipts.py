@@ -51,6 +51,6 @@ async def get_receipt(file_id: str, principal: Caller, services: Services) -> En
 
 @keys_router.get(PUBLIC_KEYS, response_model=PublicKeys)
 async def receipt_keys(response: Response, services: Services) -> dict[str, Any]:
-    """List the public keys that verify receipts, old ones too. Open to everybody."""
+    """List the public keys that verify receipts, old ones too. No credential is needed."""
     response.headers["Cache-Control"] = "public, max-age=300"
     return services.receipts.public_keys()

@@ -1,7 +1,7 @@
 """What the endpoints of resumable uploads share, whichever protocol a request speaks: who asks, what is announced, the
 body, the verdict.
 
-What becomes of an upload is in `resumable.service`.
+The life of an upload is in `resumable.service`.
 """
 
 import base64
@@ -55,7 +55,7 @@ def services_of(request: Request) -> Services:
 
 
 async def find_upload(request: Request) -> tuple[Cached[Principal], ResumableUpload]:
-    """Return the caller, and the upload that the path names; raise `NotFound` for one of somebody else."""
+    """Return the caller, and the upload that the path names; raise `NotFound` for one of another tenant."""
     caller = await authorize(request, _SCOPE, takes_tokens="tus", continues=True)
     return caller, await services_of(request).resumable.get(caller.value, request.path_params["upload_id"])
 
@@ -123,7 +123,10 @@ def announced_upload(caller: Principal, length: int, fields: Mapping[str, str], 
 
 
 def read_metadata(sent: str) -> dict[str, str]:
-    """Return the pairs of `Upload-Metadata`: a key, a space, the value in base64, and a comma between two pairs."""
+    """Return the pairs of `Upload-Metadata`: a key, a space, the value in base64, and a comma between two pairs.
+
+    Raise `Invalid` if the header is malformed.
+    """
     if len(sent) > _METADATA_HEADER_CHARACTERS:
         raise Invalid(f"Upload-Metadata: expected at most {_METADATA_HEADER_CHARACTERS} characters")
     fields: dict[str, str] = {}
@@ -179,7 +182,10 @@ async def append_body(
 async def require_last_byte(
     request: Request, upload: ResumableUpload, offset: int, checksum: Checksum | None = None
 ) -> None:
-    """Read what is sent to an upload that has all its bytes: the last one once more, or nothing."""
+    """Read what is sent to an upload that has all its bytes: the last one once more, or nothing.
+
+    Raise `Invalid` or `UploadTakenOver` if it is anything else.
+    """
     if offset not in {upload.length, max(0, upload.length - 1)}:
         raise UploadTakenOver(upload.offset)
     received = 0

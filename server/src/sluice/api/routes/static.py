@@ -1,4 +1,4 @@
-"""The files that pages load, also those of other origins: without data of tenants, and the same for everybody."""
+"""The files that pages load, also those of other origins: without data of tenants, and the same for every caller."""
 
 from typing import Annotated, Final
 

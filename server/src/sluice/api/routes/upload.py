@@ -1,6 +1,6 @@
 """The upload endpoint: a plain Starlette route that reads its form as a stream.
 
-What becomes of the upload is in `uploads.upload`.
+The processing of the upload is in `uploads.upload`.
 
 Credentials, scope and Content-Length are judged before the first byte of the body is taken.
 """
@@ -111,7 +111,7 @@ def _headers_of(stored: Stored) -> dict[str, str]:
 async def validate_file(request: Request) -> Response:
     """Judge a file by the rules of a context without storing it.
 
-    All checks are made, and the response is 200 whatever they find: the report says what would become of the file.
+    All checks are made, and the response is 200 whatever they find: the report states the outcome for the file.
     Nothing is charged: no place in the rate limit, no upload of the plan, no bytes of the quota. A tenant may validate
     as many files a minute as the operator has set.
     """
@@ -186,7 +186,7 @@ def _idempotency_key(request: Request) -> str | None:
 
 @staged("upload")
 async def counted(upload: Upload, purpose: str, work: Callable[[], Awaitable[T]]) -> T:
-    """Return the outcome of an upload, count what becomes of it, and close it."""
+    """Return the result of an upload, count its outcome, and close it."""
     outcome, reason = "stored" if purpose == "store" else "validated", ""
     UPLOADS_UNDER_WAY.inc()
     try:

@@ -65,7 +65,7 @@ async def show_upload_page(request: Request, token: str, services: Services) -> 
 
 @router.post("/{token}")
 async def send_form(request: Request, token: str, services: Services) -> Response:
-    """Upload the files of a form, and redirect to where the token says, or show what became of them.
+    """Upload the files of a form, and redirect to where the token says, or show the outcome of each.
 
     What is stored or rejected before the form ends too early stays so.
     """
@@ -179,7 +179,7 @@ def _redirect(token: UploadToken, results: list[FileResult], problem: str | None
 
 
 async def _receive(request: Request, text: str, token: UploadToken) -> tuple[list[FileResult], str | None]:
-    """Upload the files of the form one after the other; return what became of them, and what is wrong with the form."""
+    """Upload the files of the form one after the other; return their outcomes, and the errors of the form."""
     results: list[FileResult] = []
     try:
         boundary = boundary_of(request.headers.get("content-type", ""))
@@ -211,7 +211,7 @@ async def _content(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
 
 
 async def _upload_one(request: Request, text: str, filename: str, content: AsyncIterator[bytes]) -> FileResult:
-    """Upload one file; return what became of it. Raise only what ends the form."""
+    """Upload one file; return its outcome. Raise only what ends the form."""
     services: Services = request.app.state.services
     began = time.monotonic()
 

@@ -49,7 +49,7 @@ async def list_upload_tokens(
 
 @router.get("/{token_id}", responses=responses(*SCOPED, errors.NotFound))
 async def get_upload_token(token_id: str, principal: Caller, services: Services) -> Envelope[UploadTokenOut]:
-    """Read one upload token, without its secret, and what became of the uploads with it."""
+    """Read one upload token, without its secret, with the outcomes of its uploads."""
     tokens = services.upload_tokens
     token = await tokens.get(principal.tenant_id, token_id)
     uploads = await tokens.list_uploads(principal.tenant_id, token_id)

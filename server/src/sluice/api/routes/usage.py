@@ -20,22 +20,22 @@ router = APIRouter(prefix="/api/v1", tags=["Usage"], route_class=GuardedRoute)
 
 
 class UsageSums(ResponseBody):
-    """What happened in a time."""
+    """The usage of a time."""
 
-    uploads: int = Field(description="Files that were stored, whatever became of them.")
+    uploads: int = Field(description="Files that were stored, also those deleted later.")
     bytes_stored: int = Field(description="Their sizes together.")
     downloads: int = Field(description="Download URLs that were handed out.")
     rejections: dict[str, int] = Field(description="Uploads that were rejected, by reason code.")
 
 
 class UsageGroup(UsageSums):
-    """What happened on a day or in a context."""
+    """The usage of a day or a context."""
 
     key: str = Field(description="The day, or the context_key.")
 
 
 class UsageOut(ResponseBody):
-    """What happened in a period, and in its parts."""
+    """The usage of a period, and of its parts."""
 
     first_day: date
     last_day: date

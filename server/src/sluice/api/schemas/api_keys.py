@@ -96,7 +96,7 @@ class UpdateKey(UpdateBody):
 
 
 class RotateKey(RequestBody):
-    """How a key gets a new text."""
+    """The rotation of a key."""
 
     overlap_seconds: Annotated[
         int, Field(ge=0, le=_OVERLAP_SECONDS, description="How long the present text remains valid, at most 7 days.")
@@ -124,7 +124,7 @@ class KeyRotated(ResponseBody):
     key_prefix: str
     expires_at: datetime | None
     previous_expires_at: datetime | None = Field(
-        description="Until when the text that it had before is good; null: it is not."
+        description="Until when the previous text remains valid; null: it is not valid."
     )
 
 
@@ -151,7 +151,7 @@ class KeyOut(KeyItem):
     allowed_networks: list[str]
     rate_per_minute: int | None
     previous_expires_at: datetime | None = Field(
-        description="Until when the text that it had before its last rotation is good, or was."
+        description="Until when the text before the last rotation remains, or was, valid."
     )
 
 

@@ -25,7 +25,7 @@ from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
 def _extension(text: str) -> str:
     bare = text.removeprefix(".")
     if not bare or bare != bare.strip() or any(letter in "./\\" for letter in bare):
-        raise ValueError("expected one extension such as 'pdf': the part behind the last dot")
+        raise ValueError("expected one extension such as 'pdf': the part after the last dot")
     return text
 
 

@@ -69,7 +69,7 @@ class Envelope(ResponseBody, Generic[T]):
 
 
 class Pagination(ResponseBody):
-    """Where a page stands among all."""
+    """The position of a page."""
 
     page: int
     page_size: int

@@ -67,7 +67,7 @@ class FileItem(Uploaded):
 
 
 class FileMetadata(Uploaded):
-    """What is known of one file. `checksum` is `sha256:<hex digest>`."""
+    """The metadata of one file. `checksum` is `sha256:<hex digest>`."""
 
     checksum: str
     download_count: int

@@ -34,7 +34,7 @@ _Pairs = dict[
 
 
 class FileQuery(RequestBody):
-    """Which files, as the parameters of `GET /api/v1/files` say it. At least one field."""
+    """A filter of files, as the parameters of `GET /api/v1/files`. At least one field."""
 
     context: _Text | None = None
     uploaded_by: _Text | None = None
@@ -125,7 +125,7 @@ class RefusedFile(ResponseBody):
 
 
 class ExportOut(ResponseBody):
-    """What an export wrote."""
+    """The output of an export."""
 
     format: ExportFormat
     size_bytes: int

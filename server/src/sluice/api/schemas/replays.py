@@ -71,7 +71,7 @@ class ReplayGroup(ResponseBody):
 
 
 class ReplayCause(ResponseBody):
-    """Why some uploads could not be judged."""
+    """The reasons why uploads could not be judged."""
 
     code: Unknown = Field(description="The cause, for programs.")
     detail: str = Field(description="The cause, for people.")
@@ -86,7 +86,7 @@ class ReplayUnknown(ResponseBody):
 
 
 class ReplayOut(ResponseBody):
-    """What would have become of earlier uploads."""
+    """The outcome that earlier uploads would have had."""
 
     since: datetime = Field(description="Uploads at this moment or later were judged.")
     judged: int = Field(description="How many uploads were judged: the sum of all counts below.")

@@ -33,10 +33,10 @@ _GENERAL: Final[Mapping[Reason, str]] = {
 
 
 class SenderReport(ResponseBody):
-    """What the sender of a file may know."""
+    """The part of a report that the sender of a file may read."""
 
     report_id: str = Field(description="Id of the report, for questions to support.")
-    outcome: VerdictOutcome = Field(description="What became of the upload.")
+    outcome: VerdictOutcome = Field(description="The outcome of the upload.")
     reason: Reason | None = Field(description="The reason code; null if the file was accepted or could not be judged.")
     retryable: bool = Field(description="Whether the same file may pass later.")
     advice: Advice | None = Field(description="What the sender can do.")

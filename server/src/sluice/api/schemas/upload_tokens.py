@@ -143,7 +143,7 @@ class UploadTokenItem(ResponseBody):
     expires_at: datetime
     max_files: int
     files_stored: int = Field(description="Files that are stored, and those that are being stored.")
-    attempts: int = Field(description="Uploads that began, whatever became of them; at most 5 × `max_files` + 5.")
+    attempts: int = Field(description="Uploads that began, whatever their outcome; at most 5 × `max_files` + 5.")
     end_user: str | None
     created_by: str
     created_at: datetime
@@ -155,7 +155,7 @@ class UploadTokenItem(ResponseBody):
 
 
 class TokenFile(ResponseBody):
-    """What became of one upload with a token."""
+    """The outcome of one upload with a token."""
 
     file_id: str | None = Field(description="Null unless the file was stored.")
     report_id: str
@@ -177,7 +177,7 @@ class UploadTokenOut(UploadTokenItem):
 
     @classmethod
     def with_files(cls, token: UploadToken, now: datetime, uploads: list[TokenUpload]) -> Self:
-        """Return a token as it is at `now`, and what became of its uploads."""
+        """Return a token as it is at `now`, and the outcomes of its uploads."""
         names = ("max_file_size_bytes", "allowed_extensions", "allowed_origins", "methods", "metadata")
         rest = {name: getattr(token, name) for name in (*names, "redirect_ok", "redirect_error")}
         files = [TokenFile.model_validate(upload) for upload in uploads]

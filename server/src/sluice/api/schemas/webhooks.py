@@ -118,7 +118,9 @@ class EndpointOut(ResponseBody):
         description="`gone`: it responded with 410. `failing`: all deliveries failed for five days. Null: by a user."
     )
     failing_since: datetime | None = Field(description="Since when every delivery fails; null if the last did not.")
-    old_secret_until: datetime | None = Field(description="Until when the secret before signs too.")
+    old_secret_until: datetime | None = Field(
+        description="Until when deliveries are also signed with the previous secret."
+    )
     created_at: datetime
     updated_at: datetime | None
 

@@ -46,7 +46,7 @@ class PolicyField:
 
 @dataclass(frozen=True, slots=True)
 class ChangedField:
-    """A field that somebody changed, as it is shown; of a list, what went and what came. None is nothing."""
+    """A changed field, as it is shown; of a list, the removed and the added values. None is nothing."""
 
     label: str
     before: str | None

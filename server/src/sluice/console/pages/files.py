@@ -167,7 +167,7 @@ async def delete(visit: Visit) -> Response:
         try:
             await visit.services.files.delete(visit.by("file.deleted"), file_id)
             deleted.append(file_id)
-        except (NotFound, FileHeld):  # somebody else was faster, or holds it
+        except (NotFound, FileHeld):  # another user was faster, or holds it
             continue
     kept = len(chosen) - len(deleted)
     return redirect(f"/console/files{query([('notice', 'deleted'), ('kept', kept or None)], undo=' '.join(deleted))}")

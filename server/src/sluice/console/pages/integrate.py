@@ -1,4 +1,4 @@
-"""How to send files into a context: code with the real address of the service."""
+"""Instructions for sending files into a context: code with the real address of the service."""
 
 from typing import Final
 

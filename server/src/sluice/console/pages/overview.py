@@ -22,7 +22,7 @@ _FIRST_HUNDRED: Final = PageRequest(1, 100)
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How much of its quota a context uses."""
+    """The use of a context's quota."""
 
     context: Context
     used_bytes: int
@@ -35,7 +35,7 @@ class Quota:
 
     @property
     def level(self) -> str:
-        """How urgent it is."""
+        """Its urgency."""
         return "bad" if self.percent >= 95 else "warn" if self.percent >= 80 else "good"  # noqa: PLR2004
 
 

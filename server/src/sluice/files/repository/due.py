@@ -1,4 +1,4 @@
-"""What is due for the worker: leases that are over, files of test keys, purges, retention."""
+"""Queries for the worker: leases that are over, files of test keys, purges, retention."""
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
@@ -138,7 +138,7 @@ def is_over(rule: RetentionRule) -> Sequence[ColumnElement[bool]]:
 
 
 async def find_due_files(connection: AsyncConnection, rule: RetentionRule, after: str, limit: int) -> DueFiles:
-    """Look through the next files of a context behind the id `after` that are old enough, at most `limit`.
+    """Examine the next files of a context after the id `after` that are old enough, at most `limit`.
 
     Return those whose time is over and that have no hold of their own.
     """

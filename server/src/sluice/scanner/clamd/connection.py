@@ -116,7 +116,7 @@ class ClamdClient:
     timeouts: ClamdTimeouts
 
     async def query(self, command: bytes) -> bytes:
-        """Return the reply to a short command such as `PING`."""
+        """Return the reply to a short command such as `PING`. Raise `ClamdUnavailable` if none comes in time."""
         try:
             async with self._connected() as connection, asyncio.timeout(self.timeouts.connect):
                 await asyncio.get_running_loop().sock_sendall(connection, b"z%s\0" % command)
@@ -277,7 +277,7 @@ def _append(reply: bytes, part: bytes) -> bytes:
 def _one_reply(raw: bytes) -> bytes:
     text, _, rest = raw.partition(b"\0")
     if rest:
-        raise ClamdUnavailable("a reply with more behind it")
+        raise ClamdUnavailable("a reply with more data after it")
     return text
 
 

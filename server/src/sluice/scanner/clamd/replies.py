@@ -26,7 +26,7 @@ class ClamdUnavailable(Exception):
 
 
 class ClamdVerdict(Enum):
-    """What clamd replied to a scan."""
+    """The reply of clamd to a scan."""
 
     CLEAN = "clean"
     INFECTED = "infected"

@@ -35,7 +35,10 @@ WriteError = OSError | StoreError
 
 @contextmanager
 def as_store_error(doing: str) -> Iterator[None]:
-    """Turn errors of the operating system into `StoreError`; `doing` completes “The object store cannot …”."""
+    """Turn errors of the operating system into `StoreError`, a full disk into `StoreFull`.
+
+    `doing` completes “The object store cannot …”.
+    """
     try:
         yield
     except OSError as error:
@@ -65,7 +68,7 @@ class DurableFolders:
         self._durable.add(folder)
 
     def forget(self) -> None:
-        """Forget all folders but the root: somebody removed one by hand."""
+        """Forget all folders but the root, because one was removed by hand."""
         self._durable = {self._root}
 
 
@@ -122,7 +125,10 @@ class DraftFolder:
         return cls(folder, folder.stat().st_dev, has_tmpfile=True)
 
     def can_link(self, file: NewFile) -> bool:
-        """Return whether the source is a file of this file system already, nameless or shared: it only needs a name."""
+        """Return whether the source is a file of this file system already, nameless or shared: it only needs a name.
+
+        Raise `StoreError` if its descriptor was closed.
+        """
         if not self.has_tmpfile:
             return False
         try:
@@ -281,7 +287,7 @@ class BatchWriter:
         self._write_all = write_all
         self._threads = [Thread(target=self._work, name="local-store-batches", daemon=True) for _ in range(threads)]
         self._batches: SimpleQueue[_Batch | None] = SimpleQueue()
-        self._lock = Lock()  # nothing is queued behind the end
+        self._lock = Lock()  # nothing is queued after the end
         self._is_started = self._is_closed = False
         self._free = threads
         self._waiting: list[tuple[NewFile, asyncio.Future[None]]] = []

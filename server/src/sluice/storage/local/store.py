@@ -88,7 +88,7 @@ class LocalStore:
                 raise StoreError("There is an object under this key already.") from error
 
     async def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the object's bytes in chunks; see the protocol."""
+        """Yield the object's bytes in chunks; see the protocol. Raise `StoreError` if the object becomes shorter."""
         path = self._path(key)
         with as_store_error("read the object"):
             fd, size = await self._run(partial(_open_file, path, key), discard=lambda opened: os.close(opened[0]))
@@ -109,7 +109,10 @@ class LocalStore:
                 os.close(fd)
 
     async def create_file(self, key: str) -> int:
-        """Create an empty object and return a descriptor to write it; see the protocol."""
+        """Create an empty object and return a descriptor to write it; see the protocol.
+
+        Raise `StoreError` if the key is taken.
+        """
         with as_store_error("write the object"):
             try:
                 return await self._run(partial(self._create_file, self._path(key)), discard=os.close)
@@ -201,7 +204,7 @@ class LocalStore:
         self._folders.ensure(path.parent)
         try:
             return os.open(path, flags, 0o600)
-        except FileNotFoundError:  # somebody removed the folder by hand
+        except FileNotFoundError:  # the folder was removed by hand
             self._folders.forget()
             self._folders.ensure(path.parent)
             return os.open(path, flags, 0o600)

@@ -57,7 +57,7 @@ _CODE: Final = re.compile(r"<Code>([A-Za-z0-9.]{1,64})</Code>")
 
 @dataclass(frozen=True, slots=True)
 class S3Failure:
-    """A foreign error: HTTP status and S3's error code if there was a response, else what became of the request.
+    """A foreign error: HTTP status and S3's error code if there was a response, else the fate of the request.
 
     `key_taken`: there is an object under the key already.
     """

@@ -117,7 +117,7 @@ async def _exchange(
 
 async def _forward_response(store_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     status_line, status = await _read_status(store_reader)
-    # Interim responses (RFC 9110 section 15.2) are dropped: a redirect may stand behind them.
+    # Interim responses (RFC 9110 section 15.2) are dropped: a redirect may follow them.
     while status.startswith("1"):
         skipped = 0
         while (line := await store_reader.readuntil(b"\r\n")) != b"\r\n":

@@ -30,7 +30,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class PutOutcome(Enum):
-    """What became of a put.
+    """The outcome of a put.
 
     `NOT_SENT`: the store could not be reached, or the request is not one for this client. `REFUSED`: the store
     responded anything but that it holds a new object. `BROKE`: the connection ended without a response.

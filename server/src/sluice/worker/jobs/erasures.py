@@ -47,7 +47,7 @@ class Erasing:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # In this order. Each does a portion behind an id, and returns the next one, or None at its end.
+        # In this order. Each handles a portion after an id, and returns the next one, or None at its end.
         self._phases: Mapping[str, Callable[[Connection, _Erasure, str], Awaitable[Step]]] = {
             "files": self._files,
             "exports": self._exports,
@@ -166,7 +166,7 @@ class _Erasure:
 
     @property
     def params(self) -> dict[str, Any]:
-        """What the job keeps for its next step."""
+        """The state of the job for its next step."""
         return {**self.subject.to_json(), "names": self._names, "blanked": dict(self._blanked)}
 
     @property
@@ -362,7 +362,7 @@ async def _objects(connection: Connection, erasure: _Erasure, _after: str) -> St
 
 
 def _last(rows: Sequence[AnyRow], name: str) -> str | None:
-    """Return the id behind which the next portion begins, None after the last."""
+    """Return the id after which the next portion begins, None after the last."""
     return getattr(rows[-1], name) if len(rows) == _LOOKED_AT else None
 
 

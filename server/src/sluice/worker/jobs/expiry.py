@@ -109,7 +109,7 @@ async def _end_each(
     """End each row of a batch; return how many were ended.
 
     A row that fails stays due and would be the first of the next batch too. So a batch with failures is followed by
-    another without these rows: the rows behind them must not wait.
+    another without these rows: the rows after them must not wait.
     """
     done, failed = 0, list[str]()
     while len(failed) < _MAX_FAILED:

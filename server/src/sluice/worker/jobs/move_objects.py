@@ -28,7 +28,7 @@ class Damaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the database says of an object."""
+    """The row of an object."""
 
     size_bytes: int
     sha256: str
@@ -81,7 +81,7 @@ async def _digest(at: StoreKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What happened to one file. `failed` ones stay where they are, and are tried again by the next run."""
+    """The result for one file. `failed` ones stay where they are, and are tried again by the next run."""
 
     file_id: str
     outcome: Literal["moved", "failed", "gone"]

@@ -52,7 +52,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far an audit has come: all rows up to `after`, then the objects of each `store`, then it is `done`.
+    """The progress of an audit: all rows up to `after`, then the objects of each `store`, then it is `done`.
 
     `store` is empty before the first store, `platform`, `before-buckets`, or a bucket's id; `after` is the last key
     seen in it.

@@ -56,7 +56,7 @@ Attempt = tuple[Delivery, SendResult]
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:
-    """Which hosts the operator listed; how names are resolved, and how long a lease is."""
+    """The hosts on the operator's list, the resolver of names, and the length of a lease."""
 
     allowed: Collection[str]
     resolve: Resolve = addresses_of
@@ -254,7 +254,7 @@ class _EndpointRun:
                 await self._note()
 
     async def _note(self) -> None:
-        """Write what became of the attempts since the last call; they are sent again if that fails for good."""
+        """Write the results of the attempts since the last call; they are sent again if that fails for good."""
         async with self._noting:
             try:
                 await self._note_results()

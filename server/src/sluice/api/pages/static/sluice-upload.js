@@ -1,7 +1,7 @@
 /**
  * <sluice-upload token="…" endpoint="…"> sends files with an upload token and shows what becomes of each.
  *
- * Attributes: `token` and `endpoint` as `POST /api/v1/upload-tokens` answers them (`token`, `upload_url`);
+ * Attributes: `token` and `endpoint` as `POST /api/v1/upload-tokens` returns them (`token`, `upload_url`);
  * `tus-endpoint` (`tus_url`): files above 8 MB are then sent in resumable parts (tus 1.0); `lang`; `accept` and
  * `max-files`, which only help to choose: the server decides. Events, with `detail`: `sluice-upload:stored`
  * {file, message, fileId, reportId}, `sluice-upload:rejected` {file, message, reason, reportId}, and
@@ -106,7 +106,7 @@ function icon(path, size) {
 class Canceled extends Error {}
 class ConnectionLost extends Error {}
 
-/** Send one request; return its XMLHttpRequest. `watch` has an AbortSignal and is told of the bytes that left. */
+/** Send one request; return its XMLHttpRequest. `watch` has an AbortSignal and gets the number of sent bytes. */
 function request(method, url, headers, body, watch) {
   return new Promise((resolve, reject) => {
     const xhr = new XMLHttpRequest();
@@ -124,7 +124,7 @@ function request(method, url, headers, body, watch) {
   });
 }
 
-/** Send a file as a form. By the key the server recognizes a second try after a lost answer. */
+/** Send a file as a form. By the key the server recognizes a second try after a lost response. */
 function sendForm(upload, headers, watch) {
   const form = new FormData();
   form.append("file", upload.file);
@@ -286,19 +286,19 @@ class SluiceUpload extends HTMLElement {
     }
   }
 
-  /** Send a file; a resumable one goes on by itself where it was cut off. */
+  /** Send a file; a resumable one continues by itself where it was interrupted. */
   async #sendPatiently(upload, headers, watch) {
     if (!upload.tusEndpoint || upload.file.size <= TUS_ABOVE) return sendForm(upload, headers, watch);
     for (const seconds of [...RETRY_SECONDS, null]) {
-      let answer = null;
+      let response = null;
       try {
-        answer = await sendTus(upload, headers, watch);
+        response = await sendTus(upload, headers, watch);
       } catch (fault) {
         if (!(fault instanceof ConnectionLost) || seconds === null) throw fault;
       }
-      const isPassing = answer === null || answer.status >= 500 || answer.status === 409;
-      if (!isPassing || seconds === null) return answer;
-      const asked = Number(answer?.getResponseHeader("Retry-After")) || 0;
+      const isPassing = response === null || response.status >= 500 || response.status === 409;
+      if (!isPassing || seconds === null) return response;
+      const asked = Number(response?.getResponseHeader("Retry-After")) || 0;
       await this.#pause(Math.max(seconds, Math.min(asked, 30)), watch.signal);
     }
   }
@@ -314,20 +314,20 @@ class SluiceUpload extends HTMLElement {
   }
 
   /** Show what the server decided: its own sentence, where it has one. */
-  #judge(upload, answer) {
+  #judge(upload, response) {
     let body = {};
     try {
-      body = JSON.parse(answer.responseText);
+      body = JSON.parse(response.responseText);
     } catch {
-      // not an answer of the service itself
+      // not a response of the service itself
     }
     const { data, report } = body;
     const reportId = data?.report_id ?? report?.report_id ?? null;
-    if (answer.status < 300 && data) {
+    if (response.status < 300 && data) {
       this.#end(upload, "stored", this.#words.stored, { fileId: data.file_id, reportId });
-    } else if (answer.status === 401) {
+    } else if (response.status === 401) {
       this.#end(upload, "rejected", this.#words.spent, { reason: "spent", reportId });
-    } else if (answer.status >= 400 && answer.status < 500 && answer.status !== 429 && report) {
+    } else if (response.status >= 400 && response.status < 500 && response.status !== 429 && report) {
       this.#end(upload, "rejected", report.message, { reason: report.reason, reportId });
     } else {
       this.#end(upload, "failed", report?.message ?? this.#words.unavailable);
@@ -338,8 +338,8 @@ class SluiceUpload extends HTMLElement {
     upload.text = text;
     this.#move(upload, state);
     if (state === "canceled") return;
-    const told = { bubbles: true, composed: true, detail: { file: upload.file, message: text, ...detail } };
-    this.dispatchEvent(new CustomEvent(`sluice-upload:${state}`, told));
+    const init = { bubbles: true, composed: true, detail: { file: upload.file, message: text, ...detail } };
+    this.dispatchEvent(new CustomEvent(`sluice-upload:${state}`, init));
   }
 
   #move(upload, state) {
