@@ -168,8 +168,9 @@ screenshots: venv-dev servers ## Take the pictures of docs/uploads.md (docs/imag
 gallery: venv-dev ## Take the pictures of docs/console.md from a fresh demo (Debian: chromium)
 	@$(BIN)/python scripts/gallery.py
 
-docs: venv-dev ## Write the pages of docs/ that come from the code
+docs: venv-dev ## Write the pages of docs/ and the list of formats, which come from the code
 	@$(BIN)/python scripts/docs.py
+	@$(BIN)/python scripts/format_list.py
 
 site: venv-dev ## Build the site of the documentation into build/site: pages, each as Markdown too, and llms.txt
 	@$(BIN)/python scripts/site.py

@@ -2,6 +2,7 @@
 
 from docs_pages.markdown import made_from, page, table
 from sluice_inspect.catalogue import FACTS, FLAGS
+from sluice_inspect.registry import FORMATS
 
 _INTRO = """
 # Facts and flags
@@ -36,7 +37,7 @@ file is encrypted, damaged, of an unknown format, or too large for the time that
 
 def facts_page() -> str:
     """Return the page."""
-    facts = [(f"`{name}`", fact.unit.value, fact.meaning, fact.given_for) for name, fact in FACTS.items()]
+    facts = [(f"`{name}`", fact.unit.value, fact.meaning, given_for(name)) for name, fact in FACTS.items()]
     names = [
         (f"`{name}`", ", ".join(f"`{each}`" for each in sorted(fact.names)))
         for name, fact in FACTS.items()
@@ -53,3 +54,10 @@ def facts_page() -> str:
         _FLAGS,
         table(("Flag", "Meaning"), flags),
     )
+
+
+def given_for(name: str) -> str:
+    """Return the formats that have a fact, and when it is absent."""
+    formats = sorted(each.name for each in FORMATS if name in each.gives)
+    given = "every file" if len(formats) == len(FORMATS) else ", ".join(formats)
+    return "; ".join(filter(None, (given, FACTS[name].limits)))

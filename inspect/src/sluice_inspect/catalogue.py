@@ -25,11 +25,14 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact: its unit, what it states, when it is measured, and the names it may have if it is a list of them."""
+    """One fact: its unit, what it states, when it is absent, and the names it may have if it is a list of them.
+
+    `Format.gives` says which formats have it.
+    """
 
     unit: Unit
     meaning: str
-    given_for: str
+    limits: str = ""
     names: frozenset[str] = frozenset()
 
 
@@ -46,58 +49,53 @@ VIDEO_CODECS: Final = frozenset(
 # Programs, scripts and shortcuts by the bytes that they begin with, by their name alone, or as code under another name.
 PROGRAM_KINDS: Final = frozenset({"pe", "elf", "mach-o", "java-class", "dex", "shebang", "lnk", "name", "code"})
 
-_PICTURES: Final = "all raster formats"
-_ARCHIVES: Final = "zip, tar, 7z, rar, gz, bz2, xz, zst, lz4"
-_MEDIA: Final = "aac, aiff, avi, flac, m4a, mkv, mov, mp3, mp4, ogg, opus, wav, webm"
-
 FACTS: Final[Mapping[str, Fact]] = MappingProxyType({
     "encrypted": Fact(
         Unit.YES_OR_NO,
         "the file, or a member of the archive, cannot be opened without a password",
-        "pdf, docx, xlsx, pptx, odt, ods, odp, doc, xls, ppt, epub, zip, 7z, rar; absent if damage hides it",
+        "absent if damage hides it",
     ),
     "encrypted_members": Fact(
         Unit.COUNT,
         "members of the archive that cannot be opened without a password",
-        "zip, 7z, rar; absent if the list of members is encrypted or damaged",
+        "absent if the list of members is encrypted or damaged",
     ),
-    "width": Fact(Unit.PIXELS, "width of the picture, its largest frame or page", f"{_PICTURES}; svg that states it"),
-    "height": Fact(Unit.PIXELS, "height of the same", f"{_PICTURES}; svg that states it"),
-    "pixels": Fact(Unit.PIXELS, "width times height", f"{_PICTURES}; svg that states both"),
-    "frames": Fact(Unit.COUNT, "frames of an animation, 1 without one", _PICTURES),
-    "animated": Fact(Unit.YES_OR_NO, "viewers show more than one frame, one after the other", _PICTURES),
+    "width": Fact(Unit.PIXELS, "width of the picture, its largest frame or page", "of svg if it states it"),
+    "height": Fact(Unit.PIXELS, "height of the same", "of svg if it states it"),
+    "pixels": Fact(Unit.PIXELS, "width times height", "of svg if it states both"),
+    "frames": Fact(Unit.COUNT, "frames of an animation, 1 without one"),
+    "animated": Fact(Unit.YES_OR_NO, "viewers show more than one frame, one after the other"),
     "pages": Fact(
         Unit.COUNT,
         "pages of the document",
-        "pdf, tiff; docx, doc, odt as their writer last counted them, absent if it did not",
+        "of docx, doc, odt as their writer last counted them, absent if it did not",
     ),
-    "sheets": Fact(Unit.COUNT, "sheets of the workbook, hidden ones too", "xlsx, xls, ods"),
-    "slides": Fact(Unit.COUNT, "slides of the presentation, hidden ones too", "pptx, ppt, odp"),
-    "duration_ms": Fact(Unit.MILLISECONDS, "how long the recording plays", f"{_MEDIA}; absent if no reader can tell"),
-    "has_audio": Fact(Unit.YES_OR_NO, "the recording has sound", _MEDIA),
-    "has_video": Fact(Unit.YES_OR_NO, "the recording has moving pictures; a cover is none", _MEDIA),
-    "audio_codecs": Fact(Unit.NAMES, "how the sound is encoded", _MEDIA, AUDIO_CODECS),
-    "video_codecs": Fact(Unit.NAMES, "how the moving pictures are encoded", _MEDIA, VIDEO_CODECS),
+    "sheets": Fact(Unit.COUNT, "sheets of the workbook, hidden ones too"),
+    "slides": Fact(Unit.COUNT, "slides of the presentation, hidden ones too"),
+    "duration_ms": Fact(Unit.MILLISECONDS, "how long the recording plays", "absent if no reader can tell"),
+    "has_audio": Fact(Unit.YES_OR_NO, "the recording has sound"),
+    "has_video": Fact(Unit.YES_OR_NO, "the recording has moving pictures; a cover is none"),
+    "audio_codecs": Fact(Unit.NAMES, "how the sound is encoded", names=AUDIO_CODECS),
+    "video_codecs": Fact(Unit.NAMES, "how the moving pictures are encoded", names=VIDEO_CODECS),
     "members": Fact(
         Unit.COUNT,
         "entries that the archive and the archives in it list, as the service's own limit counts them",
-        f"{_ARCHIVES}; at least this many if the check stopped early",
+        "at least this many if the check stopped early",
     ),
-    "depth": Fact(Unit.LEVELS, "1 for an archive, 2 if it holds another one, and so on", _ARCHIVES),
+    "depth": Fact(Unit.LEVELS, "1 for an archive, 2 if it holds another one, and so on"),
     "unpacked_bytes": Fact(
-        Unit.BYTES, "unpacked bytes of all members at all levels", f"{_ARCHIVES}; at least this many if it was cut off"
+        Unit.BYTES, "unpacked bytes of all members at all levels", "at least this many if the check stopped early"
     ),
     "programs": Fact(
-        Unit.COUNT, "members of the archive, at all levels, that are programs by their bytes or their name", _ARCHIVES
+        Unit.COUNT, "members of the archive, at all levels, that are programs by their bytes or their name"
     ),
-    "scripts": Fact(Unit.COUNT, "members that are scripts likewise", _ARCHIVES),
-    "shortcuts": Fact(Unit.COUNT, "members that are shortcuts likewise", _ARCHIVES),
-    "program_kinds": Fact(Unit.NAMES, "how those were recognised", f"{_ARCHIVES} with one of those", PROGRAM_KINDS),
-    "attachments": Fact(Unit.COUNT, "files attached to the document or mail", "pdf, eml, msg"),
+    "scripts": Fact(Unit.COUNT, "members that are scripts likewise"),
+    "shortcuts": Fact(Unit.COUNT, "members that are shortcuts likewise"),
+    "program_kinds": Fact(Unit.NAMES, "how those were recognised", "absent without any of those", PROGRAM_KINDS),
+    "attachments": Fact(Unit.COUNT, "files attached to the document or mail"),
     "flags_complete": Fact(
         Unit.YES_OR_NO,
         "everything was searched that may hold what a flag names; if not, a flag that is absent proves nothing",
-        "every file",
     ),
 })  # fmt: skip
 

@@ -5,11 +5,48 @@ import ctypes
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ctypes.util import find_library
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum, auto
 from typing import Final
 
+from sluice_inspect.parts import Opener
 from sluice_inspect.report import FactSheet, Limits, Measure
 from sluice_inspect.source import Source
+from sluice_inspect.subject import Subject
+
+
+class Family(Enum):
+    """What a format holds, where the rules for all formats of a family are the same."""
+
+    PICTURE = auto()  # raster pictures
+    DRAWING = auto()
+    RECORDING = auto()  # sound, moving pictures
+    FONT = auto()
+    DOCUMENT = auto()  # mail and databases too
+    TEXT = auto()  # written in characters, and shown as they are or as a page
+    ARCHIVE = auto()
+
+
+class MatchOrder(IntEnum):
+    """When a format is asked whether content is its own. Formats of the same value are asked in order of their names."""
+
+    # Content that several formats match is the first one, so that the order between the values is a decision.
+    PICTURE = auto()  # signatures at the start of pictures and fonts
+    HEADER_IN_HEAD = auto()  # a header that may be behind other bytes
+    IN_CONTAINER = auto()  # a container of another format that holds what this one demands
+    CONTAINER = auto()
+    SIGNATURE = auto()  # other signatures at the start
+    CHECKSUM = auto()  # a header that states its checksum
+    RECORDING = auto()  # signatures of sound and video, some of them behind tags
+    LAST = auto()  # a few bits, repeated; content that another format claims as well
+
+
+class SecondFormats(Enum):
+    """Where in a file of a format a second format is searched for: see `polyglot`."""
+
+    NOWHERE = auto()  # the file holds others as they are, or is not read by other programs
+    ANYWHERE = auto()
+    AROUND = auto()  # in front of and behind the ZIP archive that the file is
 
 
 def never_blank() -> str | None:
@@ -33,19 +70,63 @@ def has_no_signature(_source: Source) -> bool:
     return False
 
 
+def has_no_flags(_subject: Subject, _sheet: FactSheet) -> None:
+    """Add nothing: the `facts` of formats that hold nothing that a fact or a flag names."""
+
+
+def named(name: str, codes: str) -> dict[str, str]:
+    """Return one name for several codes. `{}` in it stands for the code in capitals."""
+    return {code: name.format(code.upper()) for code in codes.split()}
+
+
+_FACTS_OF_FAMILIES: Final = {
+    Family.PICTURE: frozenset({"width", "height", "pixels", "frames", "animated"}),
+    Family.DRAWING: frozenset({"width", "height", "pixels"}),
+    Family.RECORDING: frozenset({"duration_ms", "has_audio", "has_video", "audio_codecs", "video_codecs"}),
+    Family.ARCHIVE: frozenset(
+        {"members", "depth", "unpacked_bytes", "programs", "scripts", "shortcuts", "program_kinds"}
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One file format: `examine` measures a sound file, or raises an `InspectionError` that says what is wrong."""
+    """One file format, and all that the rest of the package knows of it.
+
+    `examine` measures a sound file, or raises an `InspectionError` that says what is wrong. `facts` adds facts and flags
+    of any file, sound or not, that `examine` did not measure, and raises `OSError` or an `InspectionError`.
+    """
 
     name: str
+    family: Family
     content_type: str
     extensions: frozenset[str]  # lower case, without the dot: the names that promise this content
     matches: Callable[[Source], bool] = has_no_signature  # reads the bytes, never the name, and is cheap
+    match_order: MatchOrder = MatchOrder.SIGNATURE
     examine: Callable[[Source, Limits], Examination]
+    facts: Callable[[Subject, FactSheet], None]
+    own_facts: frozenset[str] = frozenset()  # the names of `catalogue.FACTS` that it gives besides those of its family
+    opener: Opener | None = None  # how the scan opens what is packed in it; None if nothing is, or for what is shared
     sample: Callable[[], bytes]  # makes a small good file for the start-up self-test
+    # English names for people, by the name of the format, by extension or by the beginning of a media type. What has no
+    # name is called by its letters in capitals. A catalogue of `sluice.messages` translates names that are words.
+    names: Mapping[str, str] = field(default_factory=dict)
     tolerated_extensions: frozenset[str] = frozenset()  # promise another format, yet are no mismatch: .mkv for WebM
     missing_reader: str = ""  # the optional library that reads this content, if not installed: it is unsupported then
     is_text: bool = False
+    is_office: bool = False  # opened by Word, Excel or PowerPoint, which open other content under its names too
+    disguise: str = ""  # the flag of this content under the name of an Office format
+    second_formats: SecondFormats = SecondFormats.ANYWHERE
+    # Where the content ends of a file that holds others as they are, by the measures of the examination. A second format
+    # is searched for behind it only. It raises an `InspectionError` if that is not known.
+    content_end: Callable[[Source, Mapping[str, Measure]], int] | None = None
+    # The ranges of files that readers list as attached, in which nothing is a second format.
+    attachments: Callable[[Source], Iterable[tuple[int, int]]] | None = None
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """The names of the facts that a report on such a file may have."""
+        return _FACTS_OF_FAMILIES.get(self.family, frozenset()) | self.own_facts | {"flags_complete"}
 
 
 # Name, Python module or shared library of the system (either will do), and what is missing without it.

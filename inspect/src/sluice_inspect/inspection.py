@@ -14,13 +14,12 @@ from typing import IO, Final
 
 from sluice_inspect import sniff
 from sluice_inspect.facts.measure import measure_facts
-from sluice_inspect.facts.subject import Subject
 from sluice_inspect.format import Examination, Format
 from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.polyglot import second_format
 from sluice_inspect.programs import SCRIPT
 from sluice_inspect.programs import recognise as recognise_program
-from sluice_inspect.registry import FORMATS, format_of
+from sluice_inspect.registry import FORMATS, format_named, format_of
 from sluice_inspect.report import (
     UNKNOWN_TYPE,
     FactSheet,
@@ -38,6 +37,7 @@ from sluice_inspect.report import (
 from sluice_inspect.signatures import is_sniffed_as_page, is_web_archive, is_web_page
 from sluice_inspect.sniff import FOREIGN, PAGE, TEXT, extension_of
 from sluice_inspect.source import HEAD_BYTES, MemoryBacked, Source
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.plaintext import is_white_space
 from sluice_inspect.text.xml_encodings import begins_as_xml
 
@@ -105,8 +105,9 @@ def _inspect(source: Source, extension: str, limits: Limits) -> Report:
     document = decrypted(source)
     if document is None:
         return _inspect_content(source, extension, limits)
-    report = _inspect_content(MemoryBacked(document), extension, limits)
-    second = second_format(source, report.format, {})
+    with MemoryBacked(document) as content:
+        report = _inspect_content(content, extension, limits)
+    second = second_format(source, format_named(report.format or ""), {})
     if second and report.finding is None:
         report = replace(report, finding=Finding.POLYGLOT, detail=f"the file is also {second}")
     return replace(report, flags=tuple(sorted({*report.flags, "encrypted.default"})))
@@ -126,13 +127,15 @@ def _inspect_content(source: Source, extension: str, limits: Limits) -> Report:
         result = _FormatResult(integrity=Outcome.CORRUPT, detail=file_type.damage)
 
     format_name = file_type.format.name if file_type.format else None
-    second = second_format(source, format_name, result.measures)
+    second = second_format(source, file_type.format, result.measures)
     finding, detail = _most_serious(second, file_type.mismatch, result)
     blank = result.blank is not None
     subject = Subject(
         source, format_name or "", file_type.content_type, extension, limits, result.integrity, result.measures
     )
-    sheet = measure_facts(subject, result.measured)
+    named = format_of(extension)
+    has_office_name = named is not None and named.is_office
+    sheet = measure_facts(file_type.format, subject, result.measured, has_office_name=has_office_name)
     return Report(
         format=format_name,
         content_type=file_type.content_type,
@@ -172,16 +175,17 @@ def preload() -> None:
 
 @contextmanager
 def _open_source(file: File) -> Iterator[Source]:
-    if isinstance(file, Source):
+    if isinstance(file, Source):  # whose readings are for others too
         yield file
     elif isinstance(file, int):
-        yield Source(file)
+        with Source(file) as source:
+            yield source
     elif isinstance(file, str | os.PathLike):
-        with Path(file).open("rb") as opened:
-            yield Source(opened.fileno())
+        with Path(file).open("rb") as opened, Source(opened.fileno()) as source:
+            yield source
     else:
-        with _with_descriptor(file) as opened:
-            yield Source(opened.fileno())
+        with _with_descriptor(file) as with_descriptor, Source(with_descriptor.fileno()) as source:
+            yield source
 
 
 @contextmanager

@@ -5,24 +5,19 @@
 # document) is examined only where none of them can be.
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from sluice_inspect.archives.finder import ArchiveFinder, FoundArchive
 from sluice_inspect.archives.zip.records import find_end
-from sluice_inspect.formats.pdf.attachments import attachment_ranges
-from sluice_inspect.office.compound import CompoundFile
-from sluice_inspect.report import MEDIA, PICTURES, InspectionError, Measure
+from sluice_inspect.format import Family, Format, SecondFormats
+from sluice_inspect.report import InspectionError, Measure
 from sluice_inspect.source import HEAD_BYTES, Source
 from sluice_inspect.text.active_content import LOOK_AHEAD, PAGE_WORDS, ActiveContentFinder
 
-_FONTS: Final = frozenset({"ttf", "otf", "woff", "woff2"})
-_TEXTS: Final = frozenset({"rtf", "html", "csv", "text", "md", "json", "yaml", "svg", "xml"})
-# Formats that are never archives: what an archive reader finds in such a file is not the content that was inspected.
-_NEVER_ARCHIVES: Final = PICTURES | MEDIA | _FONTS | _TEXTS | {"pdf"}
-_ZIP_BASED: Final = frozenset({"zip", "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub"})
-
-_HOLD_FILES: Final = frozenset({"doc", "xls", "ppt", "msg", "sqlite"})  # as they are, in sectors or pages
+# Their content is written in characters, and a reader may take it for the second format as it is.
+_WRITTEN: Final = frozenset({Family.TEXT, Family.DRAWING})
+_PLAYED_OR_SHOWN: Final = frozenset({Family.PICTURE, Family.RECORDING})
 
 _PIECE_BYTES: Final = 1024 * 1024
 _OVERLAP_BYTES: Final = LOOK_AHEAD + 256
@@ -60,36 +55,37 @@ _TAR_HEADER_BYTES: Final = 512
 Windows = Iterator[tuple[int, bytes]]
 
 
-def second_format(source: Source, first: str | None, measures: Mapping[str, Measure]) -> str | None:
-    """Return what else the file is, in words that follow "the file is also", or None. `first` names its own format."""
-    if first in _ZIP_BASED:
-        return _find_around_zip(source)
-    if first in _HOLD_FILES:
-        return _find_behind(source, first, measures)
-    if first not in _NEVER_ARCHIVES:
+def second_format(source: Source, first: Format | None, measures: Mapping[str, Measure]) -> str | None:
+    """Return what else the file is, in words that follow "the file is also", or None. `first` is its own format."""
+    if first is None or first.second_formats is SecondFormats.NOWHERE:
         return None
-    is_listed = _Attachments(source) if first == "pdf" else (lambda _start, _end: False)
+    if first.second_formats is SecondFormats.AROUND:
+        return _find_around_zip(source)
+    if first.content_end is not None:
+        return _find_behind(source, first.content_end, measures)
+    family = first.family
+    is_listed = _Attachments(source, first.attachments) if first.attachments else (lambda _start, _end: False)
     if found := _find_at_start(source, first, is_listed):
         return found
-    archives, active = ArchiveFinder(source), _active_finder(first)
+    archives, active = ArchiveFinder(source), _active_finder(family)
     for begin, window in _windows(source, 0, source.size):
         for archive in archives.find(window, begin):
             if not is_listed(archive.start, archive.end):
                 return archive.words
         if active is not None:
             for at, words in active.find(window):
-                is_quoted = first in MEDIA and words == PAGE_WORDS  # tags of podcasts hold pages
+                is_quoted = family is Family.RECORDING and words == PAGE_WORDS  # tags of podcasts hold pages
                 if not is_quoted and not is_listed(begin + at, begin + at + 1):
                     return words
-    if first in PICTURES | MEDIA and _is_script(source):
+    if family in _PLAYED_OR_SHOWN and _is_script(source):
         return "a script"
-    return _find_page_behind(source, int(measures.get("trailing_bytes", 0))) if first in MEDIA else None
+    return _find_page_behind(source, int(measures.get("trailing_bytes", 0))) if family is Family.RECORDING else None
 
 
-def _active_finder(first: str | None) -> ActiveContentFinder | None:
-    if first in _TEXTS and first != "svg":
+def _active_finder(family: Family) -> ActiveContentFinder | None:
+    if family is Family.TEXT:
         return None  # pages and programs are texts, and quoted in others
-    return ActiveContentFinder(text_like=first not in PICTURES)
+    return ActiveContentFinder(text_like=family is not Family.PICTURE)
 
 
 def _windows(source: Source, start: int, end: int) -> Windows:
@@ -104,15 +100,16 @@ def _windows(source: Source, start: int, end: int) -> Windows:
 
 
 class _Attachments:
-    """Whether bytes of a PDF are in a file that it lists as attached, so that its readers offer it themselves."""
+    """Whether bytes of a document are in a file that it lists as attached, so that its readers offer it themselves."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, read: Callable[[Source], Iterable[tuple[int, int]]]) -> None:
         self._source = source
+        self._read = read
         self._ranges: Sequence[tuple[int, int]] | None = None
 
     def __call__(self, start: int, end: int) -> bool:
         if self._ranges is None:
-            self._ranges = attachment_ranges(self._source)
+            self._ranges = list(self._read(self._source))
         return any(begin <= start and end <= stop for begin, stop in self._ranges)
 
 
@@ -124,15 +121,16 @@ def _is_read_as_pdf(source: Source) -> bool:
     return any(_PDF_OBJECT.search(window) for _, window in _windows(source, header.start(), source.size))
 
 
-def _find_at_start(source: Source, first: str | None, is_listed: Callable[[int, int], bool]) -> str | None:
-    if first != "pdf" and _is_read_as_pdf(source):
+def _find_at_start(source: Source, first: Format, is_listed: Callable[[int, int], bool]) -> str | None:
+    is_pdf = first.name == "pdf"
+    if not is_pdf and _is_read_as_pdf(source):
         return "a PDF document"
-    if first in _TEXTS:
+    if first.family in _WRITTEN:
         return None
     head = source.head[: _SNIFFED_BYTES + 8]
-    if first == "pdf" and _is_script_before(source, head):
+    if is_pdf and _is_script_before(source, head):
         return "a script"
-    page = _PAGE.search(head[:_SNIFFED_BYTES]) if first not in MEDIA else None
+    page = _PAGE.search(head[:_SNIFFED_BYTES]) if first.family is not Family.RECORDING else None
     if page and not is_listed(*page.span()):
         return "a web page"
     return _find_disk_image(source)
@@ -190,7 +188,7 @@ def _find_page_behind(source: Source, trailing: int) -> str | None:
 def _find_around_zip(source: Source) -> str | None:
     """Return what is in front of the members of a ZIP archive, in its comment or behind it, if a reader opens that."""
     try:
-        end = find_end(source)
+        end = source.cached(find_end)
     except InspectionError:
         return None
     if end is None:
@@ -210,16 +208,14 @@ def _find_around_zip(source: Source) -> str | None:
     )
 
 
-def _find_behind(source: Source, first: str, measures: Mapping[str, Measure]) -> str | None:
+def _find_behind(
+    source: Source, content_end: Callable[[Source, Mapping[str, Measure]], int], measures: Mapping[str, Measure]
+) -> str | None:
     """Return what is behind all sectors or pages of a file that holds other files in them, if a reader opens that."""
-    if first == "sqlite":
-        stated = int.from_bytes(source.head[16:18], "big")
-        end = int(measures.get("pages", 0)) * (65536 if stated == 1 else stated)
-    else:
-        try:
-            end = CompoundFile(source).used_bytes
-        except InspectionError:
-            return None
+    try:
+        end = content_end(source, measures)
+    except InspectionError:
+        return None
     if not 0 < end < source.size:
         return None
     return _find_archive(source, ArchiveFinder(source), (end, source.size), lambda found: found.start >= end)

@@ -1,41 +1,42 @@
-"""The list of all formats. A new format is a module in `formats/` and its name here."""
+"""All formats: every `Format` that a module of `formats` defines."""
 
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sluice_inspect.format import Format
+from sluice_inspect.parts import Opener
 
-# isort: off
-from sluice_inspect.formats import (
-    aiff, avi, bmp, compressed, csv, docx, eml, epub, flac, gif, html, jpeg, jpeg2000, json, matroska, mp4, mpeg_audio,
-    msg, ogg, png, pptx, rar, rtf, sevenzip, sqlite, svg, tar, text, wav, webp, xlsx, xml, yaml,
-    zip,  # noqa: A004  (the format's name)
-)  # fmt: skip
+# Imported by its name: formats import what is shared, and some of that asks the registry when it is called.
+_PACKAGE: Final = "sluice_inspect.formats"
 
-# isort: on
-from sluice_inspect.formats.doc import format as doc
-from sluice_inspect.formats.fonts import sfnt, webfont
-from sluice_inspect.formats.heif import avif, heic
-from sluice_inspect.formats.opendocument.format import ODP, ODS, ODT
-from sluice_inspect.formats.parquet import format as parquet
-from sluice_inspect.formats.pdf import format as pdf
-from sluice_inspect.formats.ppt import format as ppt
-from sluice_inspect.formats.tiff import format as tiff
-from sluice_inspect.formats.xls import format as xls
 
-# The order in which content is matched: a format in the container of another (docx in zip) comes before the container.
-FORMATS: Final[tuple[Format, ...]] = (
-    png.FORMAT, jpeg.FORMAT, gif.FORMAT, webp.FORMAT, bmp.FORMAT, tiff.FORMAT, heic.FORMAT, avif.FORMAT, jpeg2000.JP2,
-    jpeg2000.J2K,
-    sfnt.TTF, sfnt.OTF, webfont.WOFF, webfont.WOFF2,
-    pdf.FORMAT, docx.FORMAT, xlsx.FORMAT, pptx.FORMAT, ODT, ODS, ODP, epub.FORMAT, zip.FORMAT,
-    doc.FORMAT, xls.FORMAT, ppt.FORMAT, sqlite.FORMAT, parquet.FORMAT, msg.FORMAT, rtf.FORMAT,
-    sevenzip.FORMAT, rar.FORMAT, compressed.GZIP, compressed.BZIP2, compressed.XZ, compressed.ZSTANDARD, compressed.LZ4,
-    tar.FORMAT,
-    flac.FORMAT, ogg.OGG, ogg.OPUS, wav.FORMAT, aiff.FORMAT, avi.FORMAT, mp4.MP4, mp4.MOV, mp4.M4A, matroska.MKV,
-    matroska.WEBM, mpeg_audio.AAC, mpeg_audio.MP3,
-    json.FORMAT, svg.FORMAT, xml.FORMAT, html.FORMAT, yaml.FORMAT, csv.FORMAT, eml.FORMAT, text.TEXT, text.MARKDOWN,
-)  # fmt: skip
-_BY_EXTENSION: Final = {extension: each for each in reversed(FORMATS) for extension in each.extensions}
+def _defined() -> Iterator[Format]:
+    package = importlib.import_module(_PACKAGE)
+    for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Format):
+                yield value
+
+
+# In the order in which content is matched.
+FORMATS: Final[tuple[Format, ...]] = tuple(
+    sorted({each.name: each for each in _defined()}.values(), key=lambda each: (each.match_order, each.name))
+)
+# How the scan opens formats, by their names, the surest first.
+OPENERS: Final[Mapping[str, Opener]] = dict(
+    sorted(
+        ((each.name, each.opener) for each in FORMATS if each.opener is not None), key=lambda each: each[1].certainty
+    )
+)
+_BY_NAME: Final = {each.name: each for each in FORMATS}
+_BY_EXTENSION: Final = {extension: each for each in FORMATS for extension in each.extensions}
+
+
+def format_named(name: str) -> Format | None:
+    """Return the format of a name, or None."""
+    return _BY_NAME.get(name)
 
 
 def format_of(extension: str) -> Format | None:

@@ -11,23 +11,12 @@ from types import MappingProxyType
 from typing import Final
 
 from sluice_inspect.catalogue import FACTS, FLAGS, FactValue, Unit
+from sluice_inspect.format_list import FORMAT_NAMES
 
 Measure = int | float | str | bool  # a count, bytes, seconds, a name
 
 UNKNOWN_TYPE: Final = "application/octet-stream"
 
-# The `Format.name` of every format, written out because the server may not load the formats. A test compares them.
-FORMAT_NAMES: Final = frozenset(
-    """
-    7z aac aiff avi avif bmp bz2 csv doc docx eml epub flac gif gz heic html j2k jp2 jpeg json lz4 m4a md mkv mov mp3
-    mp4 msg odp ods odt ogg opus otf parquet pdf png ppt pptx rar rtf sqlite svg tar text tiff ttf wav webm webp woff
-    woff2 xls xlsx xml xz yaml zip zst
-    """.split()  # noqa: SIM905  (sixty quoted names are harder to read)
-)
-PICTURES: Final = frozenset({"png", "jpeg", "gif", "webp", "heic", "avif", "bmp", "tiff", "jp2", "j2k"})
-MEDIA: Final = frozenset(
-    {"mp3", "flac", "ogg", "opus", "wav", "aiff", "m4a", "aac", "mp4", "mov", "mkv", "webm", "avi"}
-)
 FILLS: Final = frozenset({"empty", "zeros", "ones", "spaces"})
 
 _TEXT_MAX: Final = 500

@@ -1,36 +1,70 @@
-"""Random access to the bytes of the file under inspection, by any number of readers at once."""
+"""Random access to bytes, by any number of readers at once: of the file under inspection, or of what was unpacked."""
 
 import errno
 import io
 import mmap
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import BinaryIO, Final, TypeVar, cast
+from typing import BinaryIO, Final, Protocol, Self, TypeVar, TypeVarTuple, cast, runtime_checkable
+
+from sluice_inspect.budget import CHUNK_BYTES
 
 HEAD_BYTES: Final = 64 * 1024
 
 Piece = bytes | tuple[int, int]  # literal bytes, or offset and length of a range of the source
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A reading that holds what has to be released, such as an open document of a library."""
+
+    def close(self) -> None:
+        """Release it."""
 
 
 class Source:
-    """A file behind a descriptor, which is never closed or moved. Up to 64 KiB are read once and kept in memory."""
+    """A file behind a descriptor, which is never closed or moved. Up to 64 KiB are read once and kept in memory.
+
+    As a context manager it ends with `forget`.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.size: int = os.fstat(fd).st_size
         self._is_small = self.size <= HEAD_BYTES
-        self._cached: dict[Callable[[Source], object], object] = {}
+        self._cached: dict[object, object] = {}
 
-    def cached(self, compute: "Callable[[Source], T]") -> T:
-        """Return `compute(self)`, computed once for this file. `compute` is a function of a module, never a lambda."""
-        if compute not in self._cached:
-            self._cached[compute] = compute(self)
-        return cast("T", self._cached[compute])
+    def cached(self, compute: "Callable[[Source, *Arguments], T]", *arguments: *Arguments) -> T:
+        """Return `compute(self, *arguments)`, computed once for this file until `forget` is called.
+
+        So the check of the format, its facts and the scan share one reading of the file. `compute` is a function or class
+        of a module, never a lambda, and the arguments are hashable. What it raises is not kept.
+        """
+        key = (compute, *arguments) if arguments else compute
+        if key not in self._cached:
+            self._cached[key] = compute(self, *arguments)
+        return cast("T", self._cached[key])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all readings, and close those that have a method `close`."""
+        # A reading holds this source, and what a library of C holds is not found by the garbage collector.
+        readings, self._cached = list(self._cached.values()), {}
+        for each in readings:
+            if isinstance(each, Closable):
+                each.close()
 
     @cached_property
     def head(self) -> bytes:
@@ -91,6 +125,57 @@ class InMemory(io.BytesIO):
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Move to and return an offset. Raise `OSError` before the start, as files do and `BytesIO` does not."""
         return super().seek(_seek_target(offset, whence, self.tell(), self.getbuffer().nbytes))
+
+
+class RandomAccess(Protocol):
+    """Bytes that can be read in any order: a `Source`, or a `MemorySource`."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`, fewer only at the end."""
+
+    def mapped(self) -> memoryview:
+        """Return all bytes, for libraries that read memory. Raise `OSError` if there is not enough memory."""
+
+    def cached(self, compute: Callable[[Self, *Arguments], T], *arguments: *Arguments) -> T:
+        """Return `compute(self, *arguments)`, computed once for bytes that are read several times, as a `Source` is."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Unpacked bytes, such as an archive within an archive, held in memory."""
+
+    data: bytearray
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        return len(self.data)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`."""
+        return bytes(memoryview(self.data)[offset : offset + length])
+
+    def mapped(self) -> memoryview:
+        """Return all bytes, without a copy."""
+        return memoryview(self.data)
+
+    def cached(self, compute: "Callable[[MemorySource, *Arguments], T]", *arguments: *Arguments) -> T:
+        """Return `compute(self, *arguments)`; nothing is kept, since these bytes are read once."""
+        return compute(self, *arguments)
+
+
+def read_pieces(
+    source: RandomAccess, start: int = 0, size: int | None = None, *, piece_bytes: int = CHUNK_BYTES
+) -> Iterator[bytes]:
+    """Yield `size` bytes (all by default) from `start` in pieces of at most `piece_bytes`, fewer only at the end."""
+    end = source.size if size is None else min(start + size, source.size)
+    while start < end and (piece := source.read_at(start, min(piece_bytes, end - start))):
+        yield piece
+        start += len(piece)
 
 
 def open_pieces(source: Source, pieces: Sequence[Piece]) -> BinaryIO:

@@ -14,11 +14,11 @@ from pathlib import Path
 import pikepdf
 import pytest
 
-from sluice_inspect.archives.container import MemorySource
 from sluice_inspect.archives.finder import ArchiveFinder
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.registry import format_of
 from sluice_inspect.report import Outcome
+from sluice_inspect.source import MemorySource
 from sluice_inspect.text.active_content import ActiveContentFinder
 from tests.inspection import second_formats
 from tests.inspection.formats.office_packages import package_of

@@ -1,18 +1,20 @@
 """`Report.from_json` returns a well-formed report or raises `ValueError`, whatever a child process writes."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice_inspect import format_list
 from sluice_inspect.catalogue import FACTS, FLAGS, Unit
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import (
     FILLS,
-    FORMAT_NAMES,
     Finding,
     Measure,
     Outcome,
@@ -87,8 +89,9 @@ ALMOST_VALID_FIELDS = {
 }
 
 
-def test_format_names_are_those_of_all_formats() -> None:
-    assert {each.name for each in FORMATS} == FORMAT_NAMES
+def test_list_of_formats_has_the_names_of_all_formats() -> None:
+    listed = json.loads(Path(format_list.__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    assert listed == {each.name: dict(each.names) for each in FORMATS}, "run `make docs`"
 
 
 def test_content_types_of_all_formats_are_reportable() -> None:

@@ -15,4 +15,5 @@ def test_a_sample_is_sound_under_each_extension_and_its_report_is_valid(kind: Fo
         report = inspect_file(io.BytesIO(kind.sample()), filename=f"sample.{extension.upper()}")
         assert (report.format, report.outcome, report.integrity) == (kind.name, Outcome.OK, Outcome.OK)
         assert (report.finding, report.blank, report.detail) == (None, False, "")
+        assert report.facts.keys() <= kind.gives
         assert Report.from_json(report.to_json()) == report

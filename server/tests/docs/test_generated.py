@@ -18,6 +18,7 @@ from sluice.messages import LOCALES, render
 from sluice.settings import Settings
 from sluice.uploads.reasons import WORDS, Reason
 from sluice_inspect.catalogue import FACTS, FLAGS
+from sluice_inspect.registry import FORMATS
 from tests.docs.pages import DOCS, anchors, blocks, openapi
 from tests.rows import each_row
 from tests.scripts import run_in_process, run_in_subprocess
@@ -88,7 +89,13 @@ def test_reason_has_a_rejection_with_its_report_and_a_sentence_in_every_language
 def test_fact_and_flag_have_a_row_with_their_meaning() -> None:
     facts, flags = (_section(_page("facts.md"), heading) for heading in ("Facts", "Flags"))
     for name, fact in FACTS.items():
-        assert f"| `{name}` | {fact.unit.value} | {fact.meaning} | {fact.given_for} |" in facts
+        row = next(line for line in facts.splitlines() if line.startswith(f"| `{name}` |"))
+        assert row.startswith(f"| `{name}` | {fact.unit.value} | {fact.meaning} |")
+        given_for = row.removesuffix(" |").rpartition(" | ")[2]
+        formats = {each.name for each in FORMATS if name in each.gives}
+        assert given_for.endswith(fact.limits)
+        named = set(given_for.removesuffix(fact.limits).removesuffix("; ").split(", "))
+        assert named == ({"every file"} if len(formats) == len(FORMATS) else formats)
     for name, meaning in FLAGS.items():
         assert f"| `{name}` | {meaning} |" in flags
 

@@ -28,8 +28,9 @@ from sluice.uploads.reasons import Reason
 from sluice.uploads.rules import decide
 from sluice.uploads.sentences import content_type_name, format_name, sentence_for
 from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rejection, Rules, ScanFact
+from sluice_inspect.format_list import FORMAT_NAMES
 from sluice_inspect.registry import FORMATS
-from sluice_inspect.report import FORMAT_NAMES, UNKNOWN_TYPE, Finding, Limits, Outcome, Report
+from sluice_inspect.report import UNKNOWN_TYPE, Finding, Limits, Outcome, Report
 from tests.rows import each_row
 
 CANARIES: Final = ("Win.Test.EICAR_HDB-1", "/var/spool/sluice/x", "0x1F3A", "203.0.113.9")

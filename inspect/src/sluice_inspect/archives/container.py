@@ -1,55 +1,12 @@
-"""What all archive formats share: access to bytes in order or at random, containers, and visitors of their members."""
+"""What all archive formats share: bytes in order, containers, and visitors of their members."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sluice_inspect.budget import CHUNK_BYTES, Budget
+from sluice_inspect.budget import Budget
 from sluice_inspect.report import Measure
-
-
-class RandomAccess(Protocol):
-    """Bytes that can be read in any order: a `Source`, or a `MemorySource`."""
-
-    @property
-    def size(self) -> int:
-        """Length in bytes."""
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from `offset`, fewer only at the end."""
-
-    def mapped(self) -> memoryview:
-        """Return all bytes, for libraries that read memory. Raise `OSError` if there is not enough memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemorySource:
-    """Unpacked bytes, such as an archive within an archive, held in memory."""
-
-    data: bytearray
-
-    @property
-    def size(self) -> int:
-        """Length in bytes."""
-        return len(self.data)
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from `offset`."""
-        return bytes(memoryview(self.data)[offset : offset + length])
-
-    def mapped(self) -> memoryview:
-        """Return all bytes, without a copy."""
-        return memoryview(self.data)
-
-
-def read_pieces(
-    source: RandomAccess, start: int = 0, size: int | None = None, *, piece_bytes: int = CHUNK_BYTES
-) -> Iterator[bytes]:
-    """Yield `size` bytes (all by default) from `start` in pieces of at most `piece_bytes`, fewer only at the end."""
-    end = source.size if size is None else min(start + size, source.size)
-    while start < end and (piece := source.read_at(start, min(piece_bytes, end - start))):
-        yield piece
-        start += len(piece)
+from sluice_inspect.source import RandomAccess
 
 
 class Feed:

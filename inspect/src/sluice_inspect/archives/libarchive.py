@@ -8,10 +8,10 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess
 from sluice_inspect.budget import Budget
 from sluice_inspect.format import load_library
 from sluice_inspect.report import Corrupt, Encrypted, Unsupported
+from sluice_inspect.source import RandomAccess
 
 _LIBRARY_NAMES: Final = ("libarchive.so.13", "libarchive.13.dylib", "libarchive.dylib")
 _END, _WARN = 1, -20  # ARCHIVE_EOF, ARCHIVE_WARN: lower values are errors

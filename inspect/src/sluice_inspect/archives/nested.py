@@ -5,14 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sluice_inspect.archives.compression import BZIP2, GZIP, HEAD_BYTES, LZ4, XZ, ZSTANDARD
-from sluice_inspect.archives.container import (
-    Container,
-    Feed,
-    MemorySource,
-    RandomAccessContainer,
-    StreamContainer,
-    read_pieces,
-)
+from sluice_inspect.archives.container import Container, Feed, RandomAccessContainer, StreamContainer
 from sluice_inspect.archives.rar.walk import RAR
 from sluice_inspect.archives.sevenzip.walk import SEVEN_ZIP
 from sluice_inspect.archives.tar import TAR
@@ -22,7 +15,7 @@ from sluice_inspect.catalogue import FactValue
 from sluice_inspect.format import Examination
 from sluice_inspect.programs import PROGRAM, SCRIPT, SHORTCUT, ProgramCount
 from sluice_inspect.report import Encrypted, FactSheet, Finding, InspectionError, Limits, Measure, Unsafe
-from sluice_inspect.source import Source
+from sluice_inspect.source import MemorySource, Source, read_pieces
 
 # Containers that are opened where they are found within an archive.
 CONTAINERS: Final[tuple[Container, ...]] = (GZIP, BZIP2, XZ, ZSTANDARD, LZ4, TAR, ZIP, SEVEN_ZIP, RAR)

@@ -33,13 +33,13 @@ def check_and_scan(fd: int, filename: str) -> Mapping[str, object]:
     from sluice_inspect import inspection
 
     # A file with a fault is refused, so its scan is not needed, and of a bomb it would take long: it is null.
-    source = Source(fd)
-    report = inspection.inspect_file(source, filename=filename)
-    has_fault = report.finding is not None or report.integrity in {Outcome.CORRUPT, Outcome.TOO_COMPLEX}
-    return {
-        "check": report.to_json(),
-        "scan": None if has_fault else _scan(source, ""),
-    }
+    with Source(fd) as source:
+        report = inspection.inspect_file(source, filename=filename)
+        has_fault = report.finding is not None or report.integrity in {Outcome.CORRUPT, Outcome.TOO_COMPLEX}
+        return {
+            "check": report.to_json(),
+            "scan": None if has_fault else _scan(source, ""),
+        }
 
 
 def extract_hidden(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:

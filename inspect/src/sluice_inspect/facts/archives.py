@@ -1,36 +1,34 @@
 """Members of an archive: as the walk through it saw them, or as its directory lists them if the walk ended early."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from sluice_inspect.archives.rar.headers import read_layout
-from sluice_inspect.archives.sevenzip.coders import AES
-from sluice_inspect.archives.sevenzip.walk import read_directory
-from sluice_inspect.archives.zip.records import find_end, read_members
-from sluice_inspect.budget import Budget
-from sluice_inspect.facts.subject import Subject
 from sluice_inspect.programs import PROGRAM, SCRIPT, SHORTCUT, ProgramCount
 from sluice_inspect.report import Encrypted, FactSheet
+from sluice_inspect.subject import Subject
 
-_ZIP_AES: Final = 99
 _COUNTS: Final = {PROGRAM: "programs", SCRIPT: "scripts", SHORTCUT: "shortcuts"}
 
 
-def measure_archive(subject: Subject, sheet: FactSheet) -> None:
+# Yields name of each member that the directory of an archive lists, and whether it is encrypted.
+ListMembers = Callable[[Subject], Iterator[tuple[str, bool]]]
+
+
+def measure_archive(subject: Subject, sheet: FactSheet, *, list_members: ListMembers | None = None) -> None:
     """Add encryption, and what the directory lists if the examination did not see all of it."""
-    if subject.format_name not in _READERS:
+    if list_members is None:
         sheet.facts.pop("encrypted_members", None)
         return
     if not sheet.complete or "members" not in sheet.facts:
-        _add_listed(subject, sheet)
+        _add_listed(list_members, subject, sheet)
     sheet.facts.setdefault("encrypted", _count(sheet, "encrypted_members") > 0)
 
 
-def _add_listed(subject: Subject, sheet: FactSheet) -> None:
+def _add_listed(list_members: ListMembers, subject: Subject, sheet: FactSheet) -> None:
     seen_encrypted = _count(sheet, "encrypted_members")
     sheet.facts.pop("encrypted_members", None)  # absent if the directory cannot be read
     try:
-        listed = list(_READERS[subject.format_name](subject))
+        listed = list(list_members(subject))
     except Encrypted:  # the names too: nothing of the members is known
         sheet.facts.clear()
         sheet.facts["encrypted"] = True
@@ -51,29 +49,3 @@ def _add_listed(subject: Subject, sheet: FactSheet) -> None:
 def _count(sheet: FactSheet, name: str) -> int:
     value = sheet.facts.get(name, 0)
     return value if isinstance(value, int) else 0
-
-
-def _zip_members(subject: Subject) -> Iterator[tuple[str, bool]]:
-    end = find_end(subject.source)
-    for member in read_members(subject.source, end, subject.limits) if end else ():
-        yield member.shown_name, member.is_encrypted or member.method == _ZIP_AES
-
-
-def _sevenzip_members(subject: Subject) -> Iterator[tuple[str, bool]]:
-    budget = Budget(subject.limits, packed_bytes=subject.source.size)
-    table, files, _ = read_directory(subject.source, budget)
-    folders = zip(table.folders, table.substreams, strict=False)
-    encrypted = (AES in {coder.method for coder in folder.coders} for folder, streams in folders for _ in streams)
-    for file in files:
-        yield file.name, file.has_stream and next(encrypted, False)
-
-
-def _rar_members(subject: Subject) -> Iterator[tuple[str, bool]]:
-    layout = read_layout(subject.source, subject.limits)
-    if layout.is_encrypted:
-        raise Encrypted("the names of the members are encrypted")
-    for member in layout.members:
-        yield member.name, member.is_encrypted
-
-
-_READERS: Final = {"zip": _zip_members, "7z": _sevenzip_members, "rar": _rar_members}

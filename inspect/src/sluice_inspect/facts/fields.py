@@ -29,6 +29,16 @@ _DDE_FORMULA: Final = re.compile(
     re.IGNORECASE,
 )
 
+# A scheme of the network, or a server by its name; drive letters and `file:///C:/` are the reader's own computer.
+_REMOTE: Final = re.compile(
+    r"\s*(?:(?!file:)[a-z][a-z0-9+.-]+:|[\\/]{2}|file:[\\/]{2}(?![\\/])|file:[\\/]{4})", re.IGNORECASE
+)
+
+
+def is_remote(address: str) -> bool:
+    """Return whether an address leads to another computer."""
+    return _REMOTE.match(address) is not None
+
 
 def starts_dde(instructions: str) -> bool:
     """Return whether an instruction starts another program by DDE."""

@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from sluice_inspect.facts.fields import flags_of_formula, starts_dde
+from sluice_inspect.facts.fields import flags_of_formula, is_remote, starts_dde
 from sluice_inspect.facts.ole import measure_object
 from sluice_inspect.facts.ooxml import FORMULAS, LOADING_FIELD, OBJECT_BYTES, Fields, add_relation
 from sluice_inspect.facts.opendocument import ContentReader, StatisticsReader
-from sluice_inspect.facts.subject import is_remote
 from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.office.ooxml import Relation
 from sluice_inspect.report import FactSheet, InspectionError

@@ -1,25 +1,16 @@
 """Pictures and recordings: sizes, frames, duration and codecs, as examined or as their headers state them."""
 
 import warnings
+from collections.abc import Callable
 from typing import Final
 
 from PIL import Image
 
 from sluice_inspect.catalogue import AUDIO_CODECS, VIDEO_CODECS
-from sluice_inspect.facts.subject import Subject
 from sluice_inspect.media.playback import describe
 from sluice_inspect.report import FactSheet
+from sluice_inspect.subject import Subject
 
-_PLUGINS: Final = {
-    "png": "PNG", "jpeg": "JPEG", "gif": "GIF", "bmp": "BMP", "tiff": "TIFF", "avif": "AVIF",
-    "jp2": "JPEG2000", "j2k": "JPEG2000",
-}  # fmt: skip
-_STATES_FRAMES: Final = frozenset({"PNG", "AVIF"})
-_ANIMATED: Final = frozenset({"png", "gif", "webp", "avif"})
-_DEMUXERS: Final = {
-    "mp4": "mp4", "mov": "mp4", "m4a": "mp4", "mkv": "matroska", "webm": "matroska", "ogg": "ogg", "opus": "ogg",
-    "avi": "avi", "wav": "wav", "aiff": "aiff", "flac": "flac", "mp3": "mp3", "aac": "aac",
-}  # fmt: skip
 # Names of FFmpeg's decoders that are not those of the codecs.
 _SAME: Final = {
     "libopus": "opus", "libvorbis": "vorbis", "mp3float": "mp3", "mp2float": "mp2", "mp1float": "mp1",
@@ -30,11 +21,28 @@ _SAME: Final = {
 _FAMILIES: Final = ("pcm", "adpcm", "amr", "wma", "wmv", "msmpeg4", "prores", "mjpeg")
 
 
-def measure_picture(subject: Subject, sheet: FactSheet) -> None:
-    """Add width, height, pixels, frames and whether they move; pages of a TIFF."""
+def measure_picture(
+    subject: Subject,
+    sheet: FactSheet,
+    *,
+    plugin: str = "",
+    read_size: Callable[[bytes], tuple[int, int]] | None = None,
+    is_animated: bool = False,
+    states_frames: bool = False,
+    has_pages: bool = False,
+) -> None:
+    """Add width, height, pixels, frames and whether they move; pages if the frames are that.
+
+    What the examination did not measure is read by `read_size` from the first bytes, or by Pillow's plugin of a name.
+    `is_animated`: viewers show the frames one after the other. `states_frames`: the header has their number.
+    """
     width, height, frames = subject.count("width"), subject.count("height"), subject.count("frames")
     if width is None or height is None:
-        width, height, frames = _read_header(subject)
+        if read_size is not None:
+            width, height = read_size(subject.source.head)
+            frames = None
+        else:
+            width, height, frames = _read_header(subject, plugin, states_frames=states_frames)
     if not (width and height):
         return
     if "width" in sheet.facts:  # of what was too large, which need not be what the header states
@@ -42,18 +50,15 @@ def measure_picture(subject: Subject, sheet: FactSheet) -> None:
     sheet.facts |= {"width": width, "height": height, "pixels": width * height}
     if frames is None:
         return
-    is_animation = subject.format_name in _ANIMATED and frames > 1
+    is_animation = is_animated and frames > 1
     sheet.facts |= {"frames": frames if is_animation else 1, "animated": is_animation}
-    if subject.format_name == "tiff":
+    if has_pages:
         sheet.facts["pages"] = frames
 
 
-def _read_header(subject: Subject) -> tuple[int, int, int | None]:
+def _read_header(subject: Subject, plugin: str, *, states_frames: bool) -> tuple[int, int, int | None]:
     """Return width, height and, where the header states it, the number of frames. No pixel is decoded."""
-    if subject.format_name == "webp":
-        return *_read_webp(subject.source.head), None
-    plugin = _PLUGINS.get(subject.format_name)
-    if plugin is None:
+    if not plugin:
         return 0, 0, None
     previous, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
@@ -61,7 +66,7 @@ def _read_header(subject: Subject) -> tuple[int, int, int | None]:
             warnings.simplefilter("ignore")
             with Image.open(subject.source.open(), formats=[plugin]) as picture:
                 # Other plugins would have to go through all frames to count them.
-                frames = getattr(picture, "n_frames", 1) if plugin in _STATES_FRAMES else None
+                frames = getattr(picture, "n_frames", 1) if states_frames else None
                 return *picture.size, frames
     except (OSError, SyntaxError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the system failed, not the picture
@@ -71,22 +76,11 @@ def _read_header(subject: Subject) -> tuple[int, int, int | None]:
         Image.MAX_IMAGE_PIXELS = previous
 
 
-def _read_webp(head: bytes) -> tuple[int, int]:
-    # Pillow would set up a decoder for all of it. The chunks are those of RFC 9649, section 2.
-    name, start = head[12:16], head[20:30]
-    if name == b"VP8X":
-        return 1 + int.from_bytes(start[4:7], "little"), 1 + int.from_bytes(start[7:10], "little")
-    if name == b"VP8L":
-        packed = int.from_bytes(start[1:5], "little")
-        return 1 + (packed & 0x3FFF), 1 + (packed >> 14 & 0x3FFF)
-    return int.from_bytes(start[6:8], "little") & 0x3FFF, int.from_bytes(start[8:10], "little") & 0x3FFF
-
-
-def measure_media(subject: Subject, sheet: FactSheet) -> None:
+def measure_media(subject: Subject, sheet: FactSheet, *, demuxer: str) -> None:
     """Add duration, sound, moving pictures and codecs; nothing if FFmpeg is missing or does not open the container."""
     measures = subject.measures
     if not {"audio", "video", "seconds"} & set(measures):
-        measures = describe(subject.source, _DEMUXERS[subject.format_name])
+        measures = describe(subject.source, demuxer)
     if not measures:
         return
     seconds = measures.get("seconds")

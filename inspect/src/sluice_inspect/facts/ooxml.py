@@ -10,12 +10,12 @@ from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget
-from sluice_inspect.facts.fields import flags_of_formula, starts_dde
+from sluice_inspect.facts.fields import flags_of_formula, is_remote, starts_dde
 from sluice_inspect.facts.ole import LOADING_NAME, measure_object
-from sluice_inspect.facts.subject import Subject, is_remote
 from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.office.ooxml import Package, Relation
 from sluice_inspect.report import FactSheet, InspectionError
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.xml_encodings import begins_as_xml
 from sluice_inspect.text.xmlsafe import XmlTarget
 
@@ -59,13 +59,16 @@ _BEGINNING_BYTES: Final = 1024
 _TEXT_KEPT: Final = 100
 
 
-def measure_package(subject: Subject, sheet: FactSheet) -> None:
-    """Add pages, sheets or slides, and flags. Raise `InspectionError` if the package cannot be read."""
+def measure_package(subject: Subject, sheet: FactSheet, *, counted: tuple[str, str]) -> None:
+    """Add pages, sheets or slides, and flags. Raise `InspectionError` if the package cannot be read.
+
+    `counted`: a fact, and how the tag of the element ends that has it.
+    """
     if subject.source.head.startswith(MAGIC):  # encrypted: nothing of the package can be read
         return
     limits = subject.limits
     budget = Budget(limits, packed_bytes=subject.source.size)
-    package = Package(read_archive(subject.source, limits), limits, budget)
+    package = Package(subject.source.cached(read_archive, limits), limits, budget)
     sheet.facts["encrypted"] = False
     for name in package.parts:
         declared = package.declared(name)
@@ -75,7 +78,7 @@ def measure_package(subject: Subject, sheet: FactSheet) -> None:
             sheet.flags.add("link.external")
     for relation in _all_relations(package, sheet):
         add_relation(relation, sheet)
-    _count_parts(subject, package, sheet)
+    _count_parts(counted, package, sheet)
     _find_fields(package, sheet)
     _open_objects(package, sheet)
 
@@ -111,10 +114,8 @@ def add_relation(relation: Relation, sheet: FactSheet) -> None:
         sheet.flags.add("link.external")
 
 
-def _count_parts(subject: Subject, package: Package, sheet: FactSheet) -> None:
-    fact, tag = {"xlsx": ("sheets", "}sheet"), "pptx": ("slides", "}sldId"), "docx": ("pages", "}Pages")}[
-        subject.format_name
-    ]
+def _count_parts(counted: tuple[str, str], package: Package, sheet: FactSheet) -> None:
+    fact, tag = counted
     part = package.main
     if fact == "pages":
         part = next(package.related("", _PROPERTIES), None)

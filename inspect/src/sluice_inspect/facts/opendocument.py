@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from sluice_inspect.facts.fields import flags_of_formula
-from sluice_inspect.facts.subject import Subject, is_remote
+from sluice_inspect.facts.fields import flags_of_formula, is_remote
 from sluice_inspect.office.zip_documents import ZipDocument, open_document
 from sluice_inspect.report import FactSheet, Outcome
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.xmlsafe import XmlTarget
 
 _MACRO_FOLDERS: Final = ("Basic/", "Scripts/")
@@ -31,10 +31,6 @@ _ADDRESS: Final = re.compile(
 _OUTSIDE: Final = re.compile(r"\s*(?:(?!data:|vnd\.sun\.star\.)[a-z][a-z0-9+.-]+:|[\\/]|\.\.[\\/])", re.IGNORECASE)
 _FORMULAS: Final = ("}formula", "}expression", "}condition", "calcext:1.0}value")
 _SOURCES: Final = ("}database-name", "}datasource")
-_COUNTED: Final = {
-    "ods": ("sheets", re.compile(rb"<(?:[\w.-]+:)?table[\s/>]")),
-    "odp": ("slides", re.compile(rb"<(?:[\w.-]+:)?page[\s/>]")),
-}
 _CHUNK: Final = 256 * 1024
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _STATISTIC: Final = "{urn:oasis:names:tc:opendocument:xmlns:meta:1.0}"
@@ -43,8 +39,13 @@ _LISTENER: Final = "{urn:oasis:names:tc:opendocument:xmlns:script:1.0}event-list
 _CLICKED: Final = ("}a", "}event-listener")
 
 
-def measure_opendocument(subject: Subject, sheet: FactSheet) -> None:
-    """Add them. Raise `InspectionError` if the package cannot be read."""
+def measure_opendocument(
+    subject: Subject, sheet: FactSheet, *, counted: tuple[str, str] | None = None, states_pages: bool = False
+) -> None:
+    """Add them. Raise `InspectionError` if the package cannot be read.
+
+    `counted`: a fact, and the element of which it is the number. `states_pages`: its properties state how many there are.
+    """
     if subject.integrity is Outcome.ENCRYPTED:
         return
     document = open_document(subject.source, subject.limits)
@@ -55,20 +56,20 @@ def measure_opendocument(subject: Subject, sheet: FactSheet) -> None:
             sheet.flags.add("macro")
     statistics = StatisticsReader(sheet)
     document.read("meta.xml", statistics)
-    if subject.format_name == "odt" and statistics.pages:
+    if states_pages and statistics.pages:
         sheet.facts["pages"] = statistics.pages
-    _read_contents(subject, document, sheet)
+    _read_contents(counted, document, sheet)
 
 
-def _read_contents(subject: Subject, document: ZipDocument, sheet: FactSheet) -> None:
-    counted = _COUNTED.get(subject.format_name)
+def _read_contents(counted: tuple[str, str] | None, document: ZipDocument, sheet: FactSheet) -> None:
+    element = None if counted is None else re.compile(rf"<(?:[\w.-]+:)?{counted[1]}[\s/>]".encode("ascii"))
     for part in document.archive.by_name:
         if part.rpartition("/")[2] not in _CONTENTS:
             continue
         if document.archive.members[document.archive.by_name[part]].unpacked > _CONTENT_BYTES:
             sheet.complete = False
             continue
-        pattern = counted[1] if counted is not None and part == _CONTENTS[0] else None
+        pattern = element if part == _CONTENTS[0] else None
         count, is_telling = _search(document, part, pattern)
         if counted is not None and pattern is not None:
             sheet.facts[counted[0]] = count

@@ -6,16 +6,12 @@ import html
 import re
 from typing import Final
 
-from sluice_inspect.archives.zip.archive import read_archive
-from sluice_inspect.budget import Budget, Deadline
-from sluice_inspect.facts.subject import Subject
+from sluice_inspect.budget import Deadline
 from sluice_inspect.report import FactSheet
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.plaintext import read_text
-from sluice_inspect.text.xml_encodings import encodings_of, text_of
 
 _READ_BYTES: Final = 16 * 1024**2
-_HEAD_BYTES: Final = 64
-_MARKUP: Final = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*<|\x4c\x6f\xa7\x94")
 
 _SCRIPT: Final = re.compile(
     r"<(?:[^\s<>/=:\"']{1,64}:)?script[\s>/]|[\s\"'/]on[a-z]{3,30}\s{0,20}="
@@ -98,34 +94,13 @@ def measure_page(subject: Subject, sheet: FactSheet) -> None:
             sheet.complete = False
             break
     text = "".join(pieces)
-    _examine_page(text, sheet, Deadline(subject.limits.soft_seconds))
+    examine_page(text, sheet, Deadline(subject.limits.soft_seconds))
     if _BUILT.search(text) and _OFFERED.search(text):
         sheet.flags |= {"smuggling.html", "script.html"}
 
 
-def measure_book(subject: Subject, sheet: FactSheet) -> None:
-    """Add the flags of the pages of an EPUB. Raise `InspectionError` if the package cannot be read."""
-    archive = read_archive(subject.source, subject.limits)
-    budget = Budget(subject.limits, packed_bytes=subject.source.size)
-    deadline = Deadline(subject.limits.soft_seconds)
-    if subject.measures:  # the examination read all of it
-        sheet.facts["encrypted"] = False
-    left = _READ_BYTES
-    for index in archive.by_name.values():
-        member = archive.open(index, budget)
-        head = member.read(_HEAD_BYTES)
-        if not _MARKUP.match(head):  # its name says nothing: the package may list any part as a page
-            continue
-        left -= archive.members[index].unpacked
-        if left < 0 or deadline.has_passed:
-            sheet.complete = False
-            return
-        data = head + member.read(-1)
-        for encoding in encodings_of(data):
-            _examine_page("".join(text_of(iter((data,)), encoding)), sheet, deadline)
-
-
-def _examine_page(page: str, sheet: FactSheet, deadline: Deadline, level: int = 0) -> None:
+def examine_page(page: str, sheet: FactSheet, deadline: Deadline, level: int = 0) -> None:
+    """Add the flags of a page."""
     """Add flags of a page, of what its entities stand for, and of the pages that are written in its attributes."""
     texts = [page]
     if "<!ENTITY" in page:
@@ -151,7 +126,7 @@ def _examine_page(page: str, sheet: FactSheet, deadline: Deadline, level: int = 
                 sheet.complete = False
             else:
                 inner = html.unescape(_LONG_NUMBER.sub("", found[1] or found[2] or found[3] or ""))
-                _examine_page(inner, sheet, deadline, level + 1)
+                examine_page(inner, sheet, deadline, level + 1)
 
 
 def _has_loading_link(text: str) -> bool:

@@ -1,21 +1,17 @@
-"""Formats of text: what drawings and XML documents do, formulas of tables, attachments of mails."""
+"""Formats of text: what drawings and XML documents do, formulas of tables."""
 
 import codecs
-import email
-import email.policy
 import html
 import re
 from collections.abc import Mapping
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.fields import flags_of_formula
-from sluice_inspect.facts.flat_office import OfficeReader, reader_of
-from sluice_inspect.facts.pages import loads_by_style, redirects
-from sluice_inspect.facts.subject import Subject, is_remote
-from sluice_inspect.programs import HEAD_BYTES, attachment_flag
+from sluice_inspect.facts.fields import flags_of_formula, is_remote
+from sluice_inspect.facts.flat_office import OfficeReader, begins_as_office, reader_of
+from sluice_inspect.facts.pages import loads_by_style, measure_page, redirects
 from sluice_inspect.report import FactSheet
-from sluice_inspect.text.mail_fields import has_many_parameters
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.plaintext import encoding_of
 from sluice_inspect.text.xml_declarations import DeclarationReader
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
@@ -62,13 +58,39 @@ _MACRO_CALL: Final = re.compile(
 )
 _MACRO_NAME: Final = re.compile(r"(?:F|G.?)\Z|N[Aa][Uu][Tt][Oo]_")  # a function, a key, or what runs by itself
 _RECORD_LENGTH: Final = 64 * 1024
-_MAIL_BYTES: Final = 8 * 1024**2
-_BOUNDARIES_MAX: Final = 100
+_TABLE_EXTENSIONS: Final = frozenset({"tsv", "tab"})  # of no format
 
 
-def measure_markup(subject: Subject, sheet: FactSheet) -> None:
+def measure_text(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of a text that Office opens as one of its own formats. Raise as `measure_markup` does."""
+    if begins_as_office(subject.source.head):
+        measure_markup(subject, sheet)
+    elif begins_as_sylk(subject.source.head):
+        measure_sylk(subject, sheet)
+
+
+def measure_table_file(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of a table, or of what Office opens instead. Raise as `measure_markup` does."""
+    measure = measure_markup if begins_as_office(subject.source.head) else measure_table
+    measure(subject, sheet)
+
+
+def measure_unknown(subject: Subject, sheet: FactSheet) -> None:
+    """Add the flags of content of no format, as far as some program opens it. Raise as `measure_markup` does."""
+    if begins_as_office(subject.source.head):
+        measure_markup(subject, sheet)
+    elif subject.content_type == "text/html":  # under a name that promises something else
+        measure_page(subject, sheet)
+    elif subject.extension in _TABLE_EXTENSIONS:
+        measure_table(subject, sheet)
+    elif begins_as_sylk(subject.source.head):
+        measure_sylk(subject, sheet)
+    else:
+        sheet.complete = False
+
+
+def measure_markup(subject: Subject, sheet: FactSheet, *, is_drawing: bool = False) -> None:
     """Add the flags of XML and SVG, and the stated size of a drawing. Raise `InspectionError` if it is not XML."""
-    is_drawing = subject.format_name == "svg"
     finder = _Finder(sheet, Deadline(subject.limits.soft_seconds), is_drawing=is_drawing)
     if is_drawing or not _is_harmless(subject):
         declarations = DeclarationReader("the document")
@@ -295,30 +317,3 @@ def _read_record(kind: str, text: str, sheet: FactSheet) -> None:
             if "dde" in flags or _CALL.search(formula):
                 flags.add("formula.csv")
             sheet.flags |= flags
-
-
-def measure_mail(subject: Subject, sheet: FactSheet) -> None:
-    """Add how many files are attached, and their kinds."""
-    if subject.source.size > _MAIL_BYTES:
-        sheet.complete = False
-        return
-    data = subject.source.read_at(0, subject.source.size)
-    lower = data.lower()
-    if b"name" not in lower and b"attachment" not in lower:
-        sheet.facts["attachments"] = 0
-        return
-    if lower.count(b"boundary") > _BOUNDARIES_MAX or has_many_parameters(data):
-        sheet.complete = False
-        return
-    mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)
-    count = 0
-    for part in mail.walk():
-        name = part.get_filename()
-        is_attached = str(part.get("Content-Disposition", "")).strip().lower().startswith("attachment")
-        if part.is_multipart() or (name is None and not is_attached):
-            continue
-        payload = part.get_payload(decode=True)
-        head = payload[:HEAD_BYTES] if isinstance(payload, bytes) else b""
-        count += 1
-        sheet.flags.add(attachment_flag(name or "", head))
-    sheet.facts["attachments"] = count

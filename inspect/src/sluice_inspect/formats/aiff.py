@@ -1,12 +1,14 @@
 """AIFF and AIFF-C: all samples that the file describes are in it; damage among them cannot be detected."""
 
 import struct
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.containers import riff
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_media
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.media.playback import MISSING_READER, NO_MEDIA, play
 from sluice_inspect.media.sample_files import pcm_tone
 from sluice_inspect.report import Corrupt, Limits, Measure
@@ -63,10 +65,14 @@ def _sample() -> bytes:
 
 FORMAT: Final = Format(
     name="aiff",
+    family=Family.RECORDING,
     content_type="audio/aiff",
     extensions=frozenset({"aif", "aiff", "aifc", "afc"}),
     matches=lambda source: source.head.startswith(b"FORM") and source.head[8:12] in {b"AIFF", b"AIFC"},
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="aiff"),
     sample=_sample,
     missing_reader=MISSING_READER,
+    names=named("AIFF", "aif"),
 )

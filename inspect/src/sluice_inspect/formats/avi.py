@@ -1,11 +1,13 @@
 """AVI: its lists and all chunks of media in them are in the file, and all that FFmpeg can decode decodes."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.containers import riff
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_media
+from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.media.playback import MISSING_READER, play
 from sluice_inspect.media.sample_files import encode_video
 from sluice_inspect.report import Corrupt, Limits, Measure
@@ -86,10 +88,13 @@ def _refuse_lost(source: Source, start: int, end: int, most: int) -> None:
 
 FORMAT: Final = Format(
     name="avi",
+    family=Family.RECORDING,
     content_type="video/x-msvideo",
     extensions=frozenset({"avi", "divx"}),
     matches=lambda source: source.head.startswith(b"RIFF") and source.head[8:12] in {b"AVI ", b"AVIX"},
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="avi"),
     sample=lambda: encode_video("avi", "mpeg4"),
     missing_reader=MISSING_READER,
 )

@@ -5,12 +5,14 @@
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from PIL import Image
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.images.blank import picture_is_blank
 from sluice_inspect.images.raster import Decoded, decode_frames, require_within_limits, sample_picture
 from sluice_inspect.report import Corrupt, Limits, Unsupported
@@ -200,10 +202,13 @@ def _follow_runs(source: Source, header: _BmpHeader, deadline: Deadline) -> int 
 
 FORMAT: Final = Format(
     name="bmp",
+    family=Family.PICTURE,
     content_type="image/bmp",
     extensions=frozenset({"bmp"}),
     tolerated_extensions=frozenset({"dib"}),  # which may also be a bitmap without the file header
     matches=_matches,
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=partial(measure_picture, plugin="BMP"),
     sample=lambda: sample_picture("BMP"),
 )

@@ -10,7 +10,8 @@ from typing import Final
 
 from sluice_inspect.archives import compression
 from sluice_inspect.archives.nested import examine_archive
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.archives import measure_archive
+from sluice_inspect.format import Examination, Family, Format, SecondFormats
 from sluice_inspect.report import Corrupt, Limits
 from sluice_inspect.source import Source
 
@@ -48,47 +49,62 @@ def _check_xz_index(source: Source) -> None:
 
 GZIP: Final = Format(
     name="gz",
+    family=Family.ARCHIVE,
     content_type="application/gzip",
     extensions=frozenset({"gz", "gzip", "tgz", "taz"}),
     matches=lambda source: compression.GZIP.matches(source.head),
     examine=partial(examine_archive, compression.GZIP),
+    facts=measure_archive,
     sample=lambda: gzip.compress(_CONTENT, mtime=0),
+    second_formats=SecondFormats.NOWHERE,
 )
 
 BZIP2: Final = Format(
     name="bz2",
+    family=Family.ARCHIVE,
     content_type="application/x-bzip2",
     extensions=frozenset({"bz2", "bz", "tbz", "tbz2", "tb2"}),
     matches=lambda source: compression.BZIP2.matches(source.head),
     examine=partial(examine_archive, compression.BZIP2),
+    facts=measure_archive,
     sample=lambda: bz2.compress(_CONTENT),
+    second_formats=SecondFormats.NOWHERE,
 )
 
 XZ: Final = Format(
     name="xz",
+    family=Family.ARCHIVE,
     content_type="application/x-xz",
     extensions=frozenset({"xz", "txz"}),
     matches=lambda source: compression.XZ.matches(source.head),
     examine=_examine_xz,
+    facts=measure_archive,
     sample=lambda: lzma.compress(_CONTENT, check=lzma.CHECK_CRC32),
+    second_formats=SecondFormats.NOWHERE,
 )
 
 ZSTANDARD: Final = Format(
     name="zst",
+    family=Family.ARCHIVE,
     content_type="application/zstd",
     extensions=frozenset({"zst", "zstd", "tzst"}),
     matches=lambda source: compression.ZSTANDARD.matches(source.head),
     examine=partial(examine_archive, compression.ZSTANDARD),
     # a frame of one segment of 20 bytes, in one raw block that is the last
+    facts=measure_archive,
     sample=lambda: b"\x28\xb5\x2f\xfd\x20\x14\xa1\x00\x00" + _CONTENT,
+    second_formats=SecondFormats.NOWHERE,
 )
 
 LZ4: Final = Format(
     name="lz4",
+    family=Family.ARCHIVE,
     content_type="application/x-lz4",
     extensions=frozenset({"lz4", "tlz4"}),
     matches=lambda source: compression.LZ4.matches(source.head),
     examine=partial(examine_archive, compression.LZ4),
     # a frame of one block that is stored uncompressed, and the end mark
+    facts=measure_archive,
     sample=lambda: b"\x04\x22\x4d\x18\x60\x40\x82\x14\x00\x00\x80" + _CONTENT + b"\x00\x00\x00\x00",
+    second_formats=SecondFormats.NOWHERE,
 )

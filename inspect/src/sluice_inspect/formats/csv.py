@@ -4,7 +4,8 @@ import csv
 from collections.abc import Iterator
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.texts import measure_table_file
+from sluice_inspect.format import Examination, Family, Format
 from sluice_inspect.source import Source
 from sluice_inspect.text.header_row import is_heading
 from sluice_inspect.text.plaintext import INVISIBLE, check_text, read_text
@@ -44,9 +45,11 @@ def _rows_with_values(source: Source) -> Iterator[str]:
 
 FORMAT: Final = Format(
     name="csv",
+    family=Family.TEXT,
     content_type="text/csv",
     extensions=frozenset({"csv"}),
     examine=lambda source, _limits: Examination(check_text(source), lambda: _find_blank(source)),
+    facts=measure_table_file,
     sample=lambda: b"id,name\n1,first\n",
     is_text=True,
 )

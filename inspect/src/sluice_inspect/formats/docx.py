@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from sluice_inspect.format import Format
+from sluice_inspect.facts.ooxml import measure_package
+from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.office.drawing import DrawingInk, is_on
 from sluice_inspect.office.ooxml import Package, examine_package, is_ooxml, make_package
 
@@ -131,13 +132,21 @@ def _value(attributes: Mapping[str, str], name: str = "val") -> str:
 
 FORMAT: Final = Format(
     name="docx",
+    family=Family.DOCUMENT,
     content_type="application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     extensions=frozenset({"docx", "docm", "dotx", "dotm"}),
     matches=lambda source: is_ooxml(source, "docx"),
+    match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="docx", blank=_blank),
+    facts=partial(measure_package, counted=("pages", "}Pages")),
+    own_facts=frozenset({"encrypted", "pages"}),
     sample=lambda: make_package(
         "word/document.xml",
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml",
         f'<w:document xmlns:w="{_WORD[1:-1]}"><w:body><w:p><w:r><w:t>Sluice</w:t></w:r></w:p></w:body></w:document>',
     ),
+    names=named("Word ({})", "docx docm dotx dotm")
+    | named("document", "application/vnd.openxmlformats-officedocument.wordprocessingml"),
+    second_formats=SecondFormats.AROUND,
+    is_office=True,
 )

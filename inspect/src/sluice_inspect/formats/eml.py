@@ -8,10 +8,12 @@ import re
 from email.message import Message
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, SecondFormats, named
 from sluice_inspect.images.embedded import embedded_is_blank
-from sluice_inspect.report import Corrupt, Limits, Measure
+from sluice_inspect.programs import HEAD_BYTES, attachment_flag
+from sluice_inspect.report import Corrupt, FactSheet, Limits, Measure
 from sluice_inspect.source import Source
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.html_ink import has_visible_html
 from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.text.plaintext import INVISIBLE, check_text, encoding_of
@@ -24,6 +26,7 @@ _BINARY: Final = re.compile(rb"^content-transfer-encoding:\s*binary", re.IGNOREC
 
 _SEARCH_BYTES: Final = 2 * 1024**2  # a mail beyond these is not searched for visible parts: not blank
 _BOUNDARIES_MAX: Final = 100
+_SEARCHED_BYTES: Final = 8 * 1024**2
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
@@ -83,11 +86,42 @@ def _decode(content: bytes, charset: str) -> str:
         return content.decode("latin-1")
 
 
+def _facts(subject: Subject, sheet: FactSheet) -> None:
+    if subject.source.size > _SEARCHED_BYTES:
+        sheet.complete = False
+        return
+    data = subject.source.read_at(0, subject.source.size)
+    lower = data.lower()
+    if b"name" not in lower and b"attachment" not in lower:
+        sheet.facts["attachments"] = 0
+        return
+    if lower.count(b"boundary") > _BOUNDARIES_MAX or has_many_parameters(data):
+        sheet.complete = False
+        return
+    mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)
+    count = 0
+    for part in mail.walk():
+        name = part.get_filename()
+        is_attached = str(part.get("Content-Disposition", "")).strip().lower().startswith("attachment")
+        if part.is_multipart() or (name is None and not is_attached):
+            continue
+        payload = part.get_payload(decode=True)
+        head = payload[:HEAD_BYTES] if isinstance(payload, bytes) else b""
+        count += 1
+        sheet.flags.add(attachment_flag(name or "", head))
+    sheet.facts["attachments"] = count
+
+
 FORMAT: Final = Format(
     name="eml",
+    family=Family.DOCUMENT,
     content_type="message/rfc822",
     extensions=frozenset({"eml"}),
     examine=_examine,
+    facts=_facts,
+    own_facts=frozenset({"attachments"}),
     sample=lambda: b"From: a@example.com\r\nTo: b@example.com\r\nSubject: Sample\r\n\r\nOne line.\r\n",
     is_text=True,
+    names=named("e-mail", "eml message/rfc822"),
+    second_formats=SecondFormats.NOWHERE,
 )

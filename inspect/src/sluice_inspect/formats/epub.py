@@ -9,14 +9,19 @@ from enum import Enum, auto
 from typing import Final
 from urllib.parse import unquote
 
+from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.archives.zip.records import LOCAL
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.budget import Budget, Deadline
+from sluice_inspect.facts.pages import examine_page
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.images.embedded import read_capped
 from sluice_inspect.office.zip_documents import ZipDocument, check_parts, make_zip, media_type_of, open_document
-from sluice_inspect.report import Corrupt, Encrypted, InspectionError, Limits, TooComplex
+from sluice_inspect.report import Corrupt, Encrypted, FactSheet, InspectionError, Limits, TooComplex
 from sluice_inspect.source import Source
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.html_ink import has_visible_box
 from sluice_inspect.text.plaintext import INVISIBLE
+from sluice_inspect.text.xml_encodings import encodings_of, text_of
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget
 
 _MEDIA_TYPE: Final = "application/epub+zip"
@@ -28,6 +33,10 @@ _PAGE_TYPES: Final = frozenset({"application/xhtml+xml", "text/html", "applicati
 _OBFUSCATIONS: Final = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})
 _MAX_ITEMS: Final = 100_000
 _STYLE_BYTES: Final = 1024 * 1024
+# Pages that are searched for what a flag names, in unpacked bytes, and how one begins.
+_SEARCHED_BYTES: Final = 16 * 1024**2
+_HEAD_BYTES: Final = 64
+_MARKUP: Final = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*<|\x4c\x6f\xa7\x94")
 
 _MUTED: Final = frozenset({"head", "script", "style", "template", "title", "desc", "metadata", "defs"})
 # Ink by their mere presence.
@@ -254,11 +263,38 @@ def _sample() -> bytes:
     )
 
 
+def _facts(subject: Subject, sheet: FactSheet) -> None:
+    archive = subject.source.cached(read_archive, subject.limits)
+    budget = Budget(subject.limits, packed_bytes=subject.source.size)
+    deadline = Deadline(subject.limits.soft_seconds)
+    if subject.measures:  # the examination read all of it
+        sheet.facts["encrypted"] = False
+    left = _SEARCHED_BYTES
+    for index in archive.by_name.values():
+        member = archive.open(index, budget)
+        head = member.read(_HEAD_BYTES)
+        if not _MARKUP.match(head):  # its name says nothing: the package may list any part as a page
+            continue
+        left -= archive.members[index].unpacked
+        if left < 0 or deadline.has_passed:
+            sheet.complete = False
+            return
+        data = head + member.read(-1)
+        for encoding in encodings_of(data):
+            examine_page("".join(text_of(iter((data,)), encoding)), sheet, deadline)
+
+
 FORMAT: Final = Format(
     name="epub",
+    family=Family.DOCUMENT,
     content_type=_MEDIA_TYPE,
     extensions=frozenset({"epub"}),
     matches=_matches,
+    match_order=MatchOrder.IN_CONTAINER,
     examine=_examine,
+    facts=_facts,
+    own_facts=frozenset({"encrypted"}),
     sample=_sample,
+    names=named("document", "application/epub"),
+    second_formats=SecondFormats.AROUND,
 )

@@ -5,13 +5,15 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_media
+from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.media.audio_tags import ID3V1_BYTES, skip_leading_tags
 from sluice_inspect.media.playback import MISSING_READER, NO_MEDIA, play
 from sluice_inspect.media.sample_files import encode_sound
@@ -275,10 +277,13 @@ def _crc16(data: bytes, crc: int = 0) -> int:
 
 FORMAT: Final = Format(
     name="flac",
+    family=Family.RECORDING,
     content_type="audio/flac",
     extensions=frozenset({"flac", "fla"}),
     matches=_is_flac,
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="flac"),
     sample=lambda: encode_sound("flac", "flac"),
     missing_reader=MISSING_READER,
 )

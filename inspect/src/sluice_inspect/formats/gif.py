@@ -3,9 +3,11 @@
 import struct
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.images.raster import decode_frames, require_within_limits, sample_picture
 from sluice_inspect.report import Corrupt, Finding, Limits, TooComplex, Unsafe
 from sluice_inspect.source import Source
@@ -106,9 +108,12 @@ def _colour_table_bytes(flags: int) -> int:
 
 FORMAT: Final = Format(
     name="gif",
+    family=Family.PICTURE,
     content_type="image/gif",
     extensions=frozenset({"gif"}),
     matches=lambda source: source.head.startswith(_SIGNATURES),
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=partial(measure_picture, plugin="GIF", is_animated=True),
     sample=lambda: sample_picture("GIF"),
 )

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.pages import measure_page
+from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.report import Limits
 from sluice_inspect.source import Source
 from sluice_inspect.text.html_ink import has_visible_html
@@ -21,9 +22,12 @@ def _examine(source: Source, limits: Limits) -> Examination:
 
 FORMAT: Final = Format(
     name="html",
+    family=Family.TEXT,
     content_type="text/html",
     extensions=frozenset({"html", "htm", "xhtml"}),
     examine=_examine,
+    facts=measure_page,
     sample=lambda: b"<!DOCTYPE html>\n<html><head><title>Sample</title></head><body><p>One line.</p></body></html>\n",
     is_text=True,
+    names=named("web page", "html htm xhtml text/html"),
 )

@@ -5,9 +5,11 @@
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.images.raster import decode_frames, require_within_limits, sample_picture
 from sluice_inspect.images.strict_jpeg import COMMON_PRECISION, COMMON_PROCESSES, jpeg_error
 from sluice_inspect.report import Corrupt, Limits, TooComplex, Unsupported
@@ -149,11 +151,15 @@ def _decode_strictly(source: Source, layout: _JpegLayout) -> None:
 
 FORMAT: Final = Format(
     name="jpeg",
+    family=Family.PICTURE,
     content_type="image/jpeg",
     extensions=frozenset({"jpg", "jpeg", "jpe", "jfif", "jif", "mpo", "thm"}),
     matches=lambda source: (
         source.head.startswith(b"\xff\xd8\xff") or _JUNK_BEFORE_HEADER.match(source.head) is not None
     ),
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=partial(measure_picture, plugin="JPEG"),
     sample=lambda: sample_picture("JPEG"),
+    names=named("JPEG", "jpg jpe jfif jif"),
 )

@@ -7,10 +7,12 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from sluice_inspect.containers.isobmff import read_layout
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.images.raster import Decoded, decode_frames, require_within_limits, sample_picture
 from sluice_inspect.report import Corrupt, Limits, Measure, TooComplex, Unsupported
 from sluice_inspect.source import Source
@@ -272,20 +274,28 @@ def _read_coded_data(source: Source, start: int, stop: int) -> Iterator[tuple[in
 
 JP2: Final = Format(
     name="jp2",
+    family=Family.PICTURE,
     content_type="image/jp2",
     extensions=frozenset({"jp2", "jpx", "jpf", "jpm", "jph"}),
     tolerated_extensions=frozenset({"j2k"}),
     matches=lambda source: source.head.startswith(_BOX_SIGNATURE) and source.head[20:24] not in _FILMS,
+    match_order=MatchOrder.PICTURE,
     examine=_examine_boxes,
+    facts=partial(measure_picture, plugin="JPEG2000"),
     sample=lambda: sample_picture("JPEG2000"),
+    names=named("JPEG 2000", "jp2 jpf jpx jpm jph"),
 )
 
 J2K: Final = Format(
     name="j2k",
+    family=Family.PICTURE,
     content_type="image/j2c",
     extensions=frozenset({"j2k", "j2c", "jpc", "jhc"}),
     tolerated_extensions=frozenset({"jp2", "jph"}),
     matches=lambda source: source.head.startswith(_BEGINNING),
+    match_order=MatchOrder.PICTURE,
     examine=_examine_codestream,
+    facts=partial(measure_picture, plugin="JPEG2000"),
     sample=lambda: (picture := sample_picture("JPEG2000"))[picture.index(_BEGINNING) :],
+    names=named("JPEG 2000", "j2k j2c jpc jhc"),
 )

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Final, NoReturn
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, has_no_flags
 from sluice_inspect.report import Corrupt, Limits, TooComplex
 from sluice_inspect.source import Source
 from sluice_inspect.text.plaintext import read_text
@@ -315,9 +315,11 @@ class _StreamParser:
 
 FORMAT: Final = Format(
     name="json",
+    family=Family.TEXT,
     content_type="application/json",
     extensions=frozenset({"json", "geojson", "jsonld", "ipynb"}),
     examine=_examine,
+    facts=has_no_flags,
     sample=lambda: b'{"name": "sample", "values": [1, 2.5, true]}\n',
     is_text=True,
 )

@@ -4,11 +4,13 @@
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_media
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.media.playback import MISSING_READER, play
 from sluice_inspect.media.sample_files import encode_video
 from sluice_inspect.report import Corrupt, Limits, Measure, TooComplex
@@ -231,22 +233,29 @@ def _read_text(source: Source, element: _Element) -> str:
 
 MKV: Final = Format(
     name="mkv",
+    family=Family.RECORDING,
     content_type="video/x-matroska",
     extensions=frozenset({"mkv", "mka", "mks", "mk3d"}),
     matches=lambda source: _read_doc_type(source) in {"matroska", ""},
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="matroska"),
     sample=lambda: encode_video("matroska", "mpeg4"),
     missing_reader=MISSING_READER,
 )
 
 WEBM: Final = Format(
     name="webm",
+    family=Family.RECORDING,
     content_type="video/webm",
     extensions=frozenset({"webm", "weba"}),
     # Every reader of Matroska reads WebM. Browsers do not read all Matroska under WebM's name.
     tolerated_extensions=frozenset({"mkv", "mka"}),
     matches=_is_webm,
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="matroska"),
     sample=lambda: encode_video("webm", "libvpx"),
     missing_reader=MISSING_READER,
+    names=named("WebM", "webm"),
 )

@@ -1,11 +1,13 @@
 """MP4, QuickTime and M4A: every box and sample is in the file, and all that FFmpeg can decode decodes."""
 
+from functools import partial
 from typing import Final
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.containers.isobmff import family_of, read_brands
 from sluice_inspect.containers.movie import has_video, read_movie
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_media
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.media.playback import MISSING_READER, play
 from sluice_inspect.media.sample_files import encode_sound, encode_video
 from sluice_inspect.report import Limits, Measure
@@ -37,34 +39,44 @@ def _examine(source: Source, limits: Limits) -> Examination:
 
 MP4: Final = Format(
     name="mp4",
+    family=Family.RECORDING,
     content_type="video/mp4",
     extensions=_MP4_EXTENSIONS,
     tolerated_extensions=_QUICKTIME_EXTENSIONS,
     matches=lambda source: family_of(source) == "mp4",
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="mp4"),
     sample=lambda: encode_video("mp4", "mpeg4"),
     missing_reader=MISSING_READER,
 )
 
 MOV: Final = Format(
     name="mov",
+    family=Family.RECORDING,
     content_type="video/quicktime",
     extensions=_QUICKTIME_EXTENSIONS,
     tolerated_extensions=_MP4_EXTENSIONS,
     matches=lambda source: family_of(source) == "mov",
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="mp4"),
     sample=lambda: encode_video("mov", "mpeg4"),
     missing_reader=MISSING_READER,
+    names=named("MOV", "qt"),
 )
 
 M4A: Final = Format(
     name="m4a",
+    family=Family.RECORDING,
     content_type="audio/mp4",
     extensions=frozenset({"m4a", "m4b", "m4p", "m4r", "f4a"}),
     # A video under the name of a sound file is a mismatch: MP4 and QuickTime do not tolerate these names in turn.
     tolerated_extensions=_MP4_EXTENSIONS | _QUICKTIME_EXTENSIONS | {"aac"},
     matches=_is_m4a,
+    match_order=MatchOrder.LAST,
     examine=_examine,
+    facts=partial(measure_media, demuxer="mp4"),
     sample=lambda: encode_sound("ipod", "aac", takes_floats=True),
     missing_reader=MISSING_READER,
 )

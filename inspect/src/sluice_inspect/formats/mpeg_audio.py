@@ -3,11 +3,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_media
+from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.media.audio_tags import ends_with_tag, id3v2_bytes, is_trailing_tag, skip_leading_tags
 from sluice_inspect.media.playback import MISSING_READER, play
 from sluice_inspect.media.sample_files import encode_sound
@@ -331,20 +332,26 @@ def _stated_frames(frame: bytes) -> int:
 
 AAC: Final = Format(
     name="aac",
+    family=Family.RECORDING,
     content_type="audio/aac",
     extensions=frozenset({"aac", "adts", "adt"}),
     matches=_is_aac,
+    match_order=MatchOrder.LAST,
     examine=_examine_aac,
+    facts=partial(measure_media, demuxer="aac"),
     sample=lambda: encode_sound("adts", "aac", takes_floats=True),
     missing_reader=MISSING_READER,
 )
 
 MP3: Final = Format(
     name="mp3",
+    family=Family.RECORDING,
     content_type="audio/mpeg",
     extensions=frozenset({"mp3", "mp2", "mp1", "mpa", "mpga"}),
     matches=_is_mp3,
+    match_order=MatchOrder.LAST,
     examine=_examine_mp3,
+    facts=partial(measure_media, demuxer="mp3"),
     sample=lambda: encode_sound("mp2", "mp2"),
     missing_reader=MISSING_READER,
 )

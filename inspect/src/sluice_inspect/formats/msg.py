@@ -8,19 +8,22 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.office.compound import (
     CompoundFile,
     Entry,
     Tree,
     check_container,
+    content_end,
     is_compound_document,
     make_compound,
 )
 from sluice_inspect.office.rtf_ink import has_rtf_ink
 from sluice_inspect.office.rtf_tokens import read_tokens
-from sluice_inspect.report import Corrupt, Limits, TooComplex
+from sluice_inspect.programs import HEAD_BYTES, attachment_flag
+from sluice_inspect.report import Corrupt, FactSheet, Limits, TooComplex
 from sluice_inspect.source import Source
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.html_ink import has_visible_html
 from sluice_inspect.text.plaintext import INVISIBLE
 
@@ -60,6 +63,9 @@ _PRESET: Final = (
     rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor MS Sans SerifSymb"
     rb"olArialTimes New RomanCourier{\colortbl\red0\green0\blue0" b"\r\n" rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
 )  # fmt: skip
+_ATTACHED_NAMES: Final = ("__substg1.0_3707001f", "__substg1.0_3704001f")
+_ATTACHED_NAMES_8_BITS: Final = ("__substg1.0_3707001e", "__substg1.0_3704001e")
+_ATTACHED_CONTENT: Final = "__substg1.0_37010102"
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
@@ -224,11 +230,38 @@ def make_storage(properties: Properties, header: int) -> dict[str, "bytes | Tree
     return {_LIST: listed, **streams}
 
 
+def _facts(subject: Subject, sheet: FactSheet) -> None:
+    container = subject.source.cached(CompoundFile)
+    attachments = [
+        entry
+        for name, entry in container.root.children.items()
+        if name.startswith("__attach_version1.0_") and not entry.is_stream
+    ]
+    sheet.facts["attachments"] = len(attachments)
+    for entry in attachments:
+        content = entry.stream(_ATTACHED_CONTENT)
+        head = b"" if content is None else container.read(content, HEAD_BYTES)
+        sheet.flags.add(attachment_flag(_attached_name(container, entry), head))
+
+
+def _attached_name(container: CompoundFile, attachment: Entry) -> str:
+    for names, encoding in ((_ATTACHED_NAMES, "utf-16-le"), (_ATTACHED_NAMES_8_BITS, "latin-1")):
+        entry = attachment.stream(*names)
+        if entry is not None:
+            return container.read(entry, 1024).decode(encoding, "replace").rstrip("\0")
+    return ""
+
+
 FORMAT: Final = Format(
     name="msg",
+    family=Family.DOCUMENT,
     content_type="application/vnd.ms-outlook",
     extensions=frozenset({"msg", "oft"}),
     matches=lambda source: is_compound_document(source, "msg"),
     examine=_examine,
+    facts=_facts,
+    own_facts=frozenset({"attachments"}),
     sample=lambda: make_message({0x0037: "Sluice", 0x1000: "One line."}),
+    names=named("Outlook (MSG)", "msg"),
+    content_end=content_end,
 )

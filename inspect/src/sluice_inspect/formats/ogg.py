@@ -3,10 +3,12 @@
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_media
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.media.playback import MISSING_READER, play
 from sluice_inspect.media.sample_files import encode_sound
 from sluice_inspect.report import Corrupt, Limits, Measure, TooComplex
@@ -172,21 +174,29 @@ def _parse_page(data: memoryview, offset: int, skipped: int) -> _OggPage | None:
 
 OGG: Final = Format(
     name="ogg",
+    family=Family.RECORDING,
     content_type="audio/ogg",
     extensions=frozenset({"ogg", "oga", "ogv", "ogx", "ogm", "spx"}),
     matches=lambda source: source.head.startswith(_CAPTURE_PATTERN) and _first_codecs(source) != ["opus"],
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="ogg"),
     sample=lambda: encode_sound("ogg", "flac"),
     missing_reader=MISSING_READER,
+    names=named("Ogg", "ogg oga ogv"),
 )
 
 OPUS: Final = Format(
     name="opus",
+    family=Family.RECORDING,
     content_type="audio/ogg",
     extensions=frozenset({"opus"}),
     tolerated_extensions=frozenset({"ogg", "oga"}),
     matches=lambda source: _first_codecs(source) == ["opus"],
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="ogg"),
     sample=lambda: encode_sound("ogg", "libopus"),
     missing_reader=MISSING_READER,
+    names=named("Opus", "opus"),
 )

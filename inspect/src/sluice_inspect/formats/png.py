@@ -2,9 +2,11 @@
 
 import struct
 import zlib
+from functools import partial
 from typing import BinaryIO, Final, NamedTuple
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.images.raster import Decoded, decode_frames, require_within_limits
 from sluice_inspect.report import Corrupt, Limits, TooComplex
 from sluice_inspect.source import Piece, Source, open_pieces
@@ -115,9 +117,12 @@ def _sample() -> bytes:
 
 FORMAT: Final = Format(
     name="png",
+    family=Family.PICTURE,
     content_type="image/png",
     extensions=frozenset({"png", "apng"}),
     matches=lambda source: source.head.startswith(_SIGNATURE),
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=partial(measure_picture, plugin="PNG", is_animated=True, states_frames=True),
     sample=_sample,
 )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from sluice_inspect.format import Format
+from sluice_inspect.facts.ooxml import measure_package
+from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.office.drawing import DrawingInk, is_on, short_name
 from sluice_inspect.office.ooxml import Package, examine_package, is_ooxml, make_package
 from sluice_inspect.text.plaintext import INVISIBLE
@@ -133,9 +134,17 @@ def _sample() -> bytes:
 
 FORMAT: Final = Format(
     name="pptx",
+    family=Family.DOCUMENT,
     content_type="application/vnd.openxmlformats-officedocument.presentationml.presentation",
     extensions=frozenset({"pptx", "pptm", "potx", "potm", "ppsx", "ppsm", "ppam", "sldx", "sldm"}),
     matches=lambda source: is_ooxml(source, "pptx"),
+    match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="pptx", blank=_blank),
+    facts=partial(measure_package, counted=("slides", "}sldId")),
+    own_facts=frozenset({"encrypted", "slides"}),
     sample=_sample,
+    names=named("PowerPoint ({})", "pptx pptm ppsx potx")
+    | named("presentation", "application/vnd.openxmlformats-officedocument.presentationml"),
+    second_formats=SecondFormats.AROUND,
+    is_office=True,
 )

@@ -2,12 +2,19 @@
 
 import struct
 import zlib
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from sluice_inspect.archives.nested import examine_archive
-from sluice_inspect.archives.sevenzip.walk import MAGIC, SEVEN_ZIP
-from sluice_inspect.format import Format
+from sluice_inspect.archives.sevenzip.coders import AES
+from sluice_inspect.archives.sevenzip.walk import MAGIC, SEVEN_ZIP, read_directory
+from sluice_inspect.budget import Budget
+from sluice_inspect.facts.archives import measure_archive
+from sluice_inspect.format import Family, Format, SecondFormats, named
+from sluice_inspect.parts import Certainty, Opener
+from sluice_inspect.subject import Subject
+from sluice_inspect.threats.sevenzip_rar import sevenzip_parts
 
 _CONTENT: Final = b"A sluice is a gate.\n"
 
@@ -25,11 +32,31 @@ def sample() -> bytes:
     return MAGIC + b"\x00\x04" + struct.pack("<L", zlib.crc32(start)) + start + _CONTENT + header
 
 
+def _list_members(subject: Subject) -> Iterator[tuple[str, bool]]:
+    budget = Budget(subject.limits, packed_bytes=subject.source.size)
+    table, files, _ = read_directory(subject.source, budget)
+    folders = zip(table.folders, table.substreams, strict=False)
+    encrypted = (AES in {coder.method for coder in folder.coders} for folder, streams in folders for _ in streams)
+    for file in files:
+        yield file.name, file.has_stream and next(encrypted, False)
+
+
 FORMAT: Final = Format(
     name="7z",
+    family=Family.ARCHIVE,
     content_type="application/x-7z-compressed",
     extensions=frozenset({"7z", "cb7"}),
     matches=lambda source: source.head.startswith(MAGIC),
     examine=partial(examine_archive, SEVEN_ZIP),
+    facts=partial(measure_archive, list_members=_list_members),
+    own_facts=frozenset({"encrypted", "encrypted_members"}),
+    opener=Opener(
+        begins=lambda head: head.startswith(MAGIC),
+        certainty=Certainty.SIGNATURE,
+        parts=sevenzip_parts,
+        is_complete=True,
+    ),
     sample=sample,
+    names=named("7-Zip archive", "7z application/x-7z"),
+    second_formats=SecondFormats.NOWHERE,
 )

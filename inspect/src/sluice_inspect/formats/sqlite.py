@@ -5,11 +5,12 @@ import contextlib
 import re
 import sqlite3
 import struct
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, has_no_flags, named
 from sluice_inspect.report import Corrupt, InspectionError, Limits, Measure, Unsupported
 from sluice_inspect.source import Source
 
@@ -186,11 +187,20 @@ def _sample() -> bytes:
         return database.serialize()
 
 
+def _content_end(source: Source, measures: Mapping[str, Measure]) -> int:
+    stated = int.from_bytes(source.head[16:18], "big")
+    return int(measures.get("pages", 0)) * (65536 if stated == 1 else stated)
+
+
 FORMAT: Final = Format(
     name="sqlite",
+    family=Family.DOCUMENT,
     content_type="application/vnd.sqlite3",
     extensions=frozenset({"sqlite", "sqlite3"}),
     matches=lambda source: source.head.startswith(_MAGIC),
     examine=_examine,
+    facts=has_no_flags,
     sample=_sample,
+    names=named("SQLite", "sqlite sqlite3 application/x-sqlite3 application/vnd.sqlite3"),
+    content_end=_content_end,
 )

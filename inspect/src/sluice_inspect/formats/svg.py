@@ -6,9 +6,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.texts import measure_markup
+from sluice_inspect.format import Examination, Family, Format
 from sluice_inspect.images.embedded import inline_is_blank
 from sluice_inspect.report import Corrupt, Limits
 from sluice_inspect.source import Source
@@ -259,9 +261,11 @@ def _canvas_of(attributes: Mapping[str, str]) -> tuple[float, float, float, floa
 
 FORMAT: Final = Format(
     name="svg",
+    family=Family.DRAWING,
     content_type="image/svg+xml",
     extensions=frozenset({"svg"}),
     examine=_examine,
+    facts=partial(measure_markup, is_drawing=True),
     sample=lambda: (
         b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path d="M0 0L9 9" stroke="black"/></svg>\n'
     ),

@@ -8,7 +8,8 @@ from typing import Final
 from sluice_inspect.archives.nested import examine_archive
 from sluice_inspect.archives.tar import TAR
 from sluice_inspect.archives.tar_headers import BLOCK, claims_header
-from sluice_inspect.format import Format
+from sluice_inspect.facts.archives import measure_archive
+from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 
 
 def sample() -> bytes:
@@ -24,9 +25,14 @@ def sample() -> bytes:
 
 FORMAT: Final = Format(
     name="tar",
+    family=Family.ARCHIVE,
     content_type="application/x-tar",
     extensions=frozenset({"tar", "ova", "gem"}),
     matches=lambda source: claims_header(source.head[:BLOCK]),
+    match_order=MatchOrder.CHECKSUM,
     examine=partial(examine_archive, TAR),
+    facts=measure_archive,
     sample=sample,
+    names=named("TAR archive", "tar application/x-tar"),
+    second_formats=SecondFormats.NOWHERE,
 )

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.texts import measure_text
+from sluice_inspect.format import Examination, Family, Format, has_no_flags, named
 from sluice_inspect.report import Limits
 from sluice_inspect.source import Source
 from sluice_inspect.text.plaintext import check_text, has_visible_text
@@ -17,18 +18,24 @@ def _examine(source: Source, _limits: Limits) -> Examination:
 
 TEXT: Final = Format(
     name="text",
+    family=Family.TEXT,
     content_type="text/plain",
     extensions=frozenset({"txt", "text", "log"}),
     examine=_examine,
+    facts=measure_text,
     sample=lambda: b"One line of text.\n",
     is_text=True,
+    names=named("plain text", "text txt log"),
 )
 
 MARKDOWN: Final = Format(
     name="md",
+    family=Family.TEXT,
     content_type="text/markdown",
     extensions=frozenset({"md", "markdown"}),
     examine=_examine,
+    facts=has_no_flags,
     sample=lambda: b"# Sample\n\nOne line.\n",
     is_text=True,
+    names=named("Markdown", "md markdown"),
 )

@@ -3,12 +3,14 @@
 
 import struct
 from collections.abc import Mapping
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.containers import riff
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_media
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.media.playback import MISSING_READER, play
 from sluice_inspect.media.sample_files import pcm_tone
 from sluice_inspect.report import Corrupt, Limits, Measure
@@ -70,10 +72,14 @@ def _sample() -> bytes:
 
 FORMAT: Final = Format(
     name="wav",
+    family=Family.RECORDING,
     content_type="audio/wav",
     extensions=frozenset({"wav", "wave", "bwf", "rf64"}),
     matches=lambda source: source.head[:4] in _MAGICS and source.head[8:12] == b"WAVE",
+    match_order=MatchOrder.RECORDING,
     examine=_examine,
+    facts=partial(measure_media, demuxer="wav"),
     sample=_sample,
     missing_reader=MISSING_READER,
+    names=named("WAV", "wave"),
 )

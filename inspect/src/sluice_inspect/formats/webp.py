@@ -2,11 +2,13 @@
 
 import io
 import struct
+from functools import partial
 from typing import Final
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.containers import riff
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.images.raster import decode_frames, decode_still, require_within_limits, sample_picture
 from sluice_inspect.report import Corrupt, InspectionError, Limits, TooComplex
 from sluice_inspect.source import Source
@@ -106,11 +108,26 @@ def _decodes(name: bytes, data: bytes, limits: Limits) -> bool:
     return True
 
 
+def _read_size(head: bytes) -> tuple[int, int]:
+    # Pillow would set up a decoder for all of the file. The chunks are those of RFC 9649, section 2.
+    name, start = head[12:16], head[20:30]
+    if name == b"VP8X":
+        return 1 + int.from_bytes(start[4:7], "little"), 1 + int.from_bytes(start[7:10], "little")
+    if name == b"VP8L":
+        packed = int.from_bytes(start[1:5], "little")
+        return 1 + (packed & 0x3FFF), 1 + (packed >> 14 & 0x3FFF)
+    return int.from_bytes(start[6:8], "little") & 0x3FFF, int.from_bytes(start[8:10], "little") & 0x3FFF
+
+
 FORMAT: Final = Format(
     name="webp",
+    family=Family.PICTURE,
     content_type="image/webp",
     extensions=frozenset({"webp"}),
     matches=lambda source: source.head[:4] == b"RIFF" and source.head[8:12] == b"WEBP",
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=partial(measure_picture, read_size=_read_size, is_animated=True),
     sample=lambda: sample_picture("WEBP"),
+    names=named("WebP", "webp"),
 )

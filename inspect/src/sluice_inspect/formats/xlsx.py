@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Format
+from sluice_inspect.facts.ooxml import measure_package
+from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.office.drawing import DrawingInk, is_on, relation_of, short_name
 from sluice_inspect.office.ooxml import Package, examine_package, is_ooxml, make_package
 from sluice_inspect.text.header_row import is_heading
@@ -315,9 +316,17 @@ def _sample() -> bytes:
 
 FORMAT: Final = Format(
     name="xlsx",
+    family=Family.DOCUMENT,
     content_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     extensions=frozenset({"xlsx", "xlsm", "xltx", "xltm", "xlam", "xlsb"}),
     matches=lambda source: is_ooxml(source, "xlsx"),
+    match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="xlsx", blank=_blank),
+    facts=partial(measure_package, counted=("sheets", "}sheet")),
+    own_facts=frozenset({"encrypted", "sheets"}),
     sample=_sample,
+    names=named("Excel ({})", "xlsx xlsm xlsb xltx xltm")
+    | named("spreadsheet", "application/vnd.openxmlformats-officedocument.spreadsheetml"),
+    second_formats=SecondFormats.AROUND,
+    is_office=True,
 )

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.texts import measure_markup
+from sluice_inspect.format import Examination, Family, Format
 from sluice_inspect.report import Limits
 from sluice_inspect.source import Source
 from sluice_inspect.text.plaintext import INVISIBLE
@@ -47,9 +48,11 @@ def _find_blank(source: Source, limits: Limits) -> str | None:
 
 FORMAT: Final = Format(
     name="xml",
+    family=Family.TEXT,
     content_type="application/xml",
     extensions=frozenset({"xml", "xsd", "xsl", "xslt", "rss", "atom", "kml", "gpx"}),
     examine=_examine,
+    facts=measure_markup,
     sample=lambda: b'<?xml version="1.0"?>\n<sample><value>1</value></sample>\n',
     is_text=True,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, has_no_flags, named
 from sluice_inspect.report import Finding, Limits, Unsafe
 from sluice_inspect.source import Source
 from sluice_inspect.text.plaintext import INVISIBLE, check_text, read_text
@@ -100,9 +100,12 @@ def _is_empty(line: str) -> bool:
 
 FORMAT: Final = Format(
     name="yaml",
+    family=Family.TEXT,
     content_type="application/yaml",
     extensions=frozenset({"yaml", "yml"}),
     examine=_examine,
+    facts=has_no_flags,
     sample=lambda: b"name: sample\nvalues: [1, 2.5, true]\n",
     is_text=True,
+    names=named("YAML", "yml"),
 )

@@ -4,24 +4,27 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess, RandomAccessContainer, Visitor
+from sluice_inspect.archives.container import RandomAccessContainer, Visitor
 from sluice_inspect.archives.nested import examine_archive
 from sluice_inspect.archives.safety import refuse_second_format
 from sluice_inspect.archives.zip.archive import ZIP, read_archive, show_members
-from sluice_inspect.archives.zip.records import CENTRAL, END, LOCAL, find_end
+from sluice_inspect.archives.zip.records import CENTRAL, END, LOCAL, find_end, read_members
 from sluice_inspect.budget import Budget
-from sluice_inspect.format import Format
+from sluice_inspect.facts.archives import measure_archive
+from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.report import Corrupt, Finding, InspectionError, Measure, Unsafe
 from sluice_inspect.signatures import EXECUTABLES, has_binary_signature, is_web_page
-from sluice_inspect.source import Source
+from sluice_inspect.source import RandomAccess, Source
+from sluice_inspect.subject import Subject
 
 # Marks of archives that were meant to be split into volumes: APPNOTE 8.5.4 and 8.5.5.
 _SPANNING_MARKS: Final = (b"PK\x07\x08", b"PK00")
 _SPANNING_BYTES: Final = 4
+_AES: Final = 99
 _MAX_PADDING_BYTES: Final = 512  # bytes behind an archive that is not at the start of its file
 # Before and after an archive, this many bytes are searched for a second one.
 _MAX_SEARCHED_BYTES: Final = 64 * 1024**2
@@ -44,7 +47,7 @@ def matches(source: Source) -> bool:
     if END not in source.tail or head.startswith(EXECUTABLES) or is_web_page(head):
         return False
     try:
-        end = find_end(source)
+        end = source.cached(find_end)
     except InspectionError:
         return False
     if end is None or source.read_at(end.directory, len(CENTRAL)) != CENTRAL:
@@ -53,7 +56,7 @@ def matches(source: Source) -> bool:
 
 
 def _walk(source: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
-    archive = read_archive(source, budget.limits)
+    archive = source.cached(read_archive, budget.limits)
     for start, size in ((0, archive.prefix_bytes), (archive.end.end, archive.suffix_bytes)):
         surroundings = source.read_at(start, min(size, _MAX_SEARCHED_BYTES))
         if is_web_page(surroundings):
@@ -78,11 +81,23 @@ def sample() -> bytes:
     return file.getvalue()
 
 
+def _list_members(subject: Subject) -> Iterator[tuple[str, bool]]:
+    end = subject.source.cached(find_end)
+    for member in subject.source.cached(read_members, end, subject.limits) if end else ():
+        yield member.shown_name, member.is_encrypted or member.method == _AES
+
+
 FORMAT: Final = Format(
     name="zip",
+    family=Family.ARCHIVE,
     content_type="application/zip",
     extensions=_EXTENSIONS,
     matches=matches,
+    match_order=MatchOrder.CONTAINER,
     examine=partial(examine_archive, RandomAccessContainer("zip", ZIP.matches, _walk)),
+    facts=partial(measure_archive, list_members=_list_members),
+    own_facts=frozenset({"encrypted", "encrypted_members"}),
     sample=sample,
+    names=named("ZIP archive", "zip application/zip"),
+    second_formats=SecondFormats.AROUND,
 )

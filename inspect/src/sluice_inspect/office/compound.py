@@ -258,6 +258,11 @@ def _merge_adjacent(offsets: Iterable[int], sector_bytes: int, size: int) -> lis
     return merged
 
 
+def content_end(source: Source, _measures: Mapping[str, Measure]) -> int:
+    """Return where the last sector in use ends. Raise `InspectionError` if the sectors cannot be read."""
+    return source.cached(CompoundFile).used_bytes
+
+
 def is_compound_document(source: Source, family: str) -> bool:
     """Whether the content is a document of this family, or a compound file too damaged to tell."""
     return source.head.startswith(MAGIC) and source.cached(_find_family) in {family, _UNREADABLE}
@@ -265,7 +270,7 @@ def is_compound_document(source: Source, family: str) -> bool:
 
 def check_container(source: Source) -> tuple[CompoundFile, Mapping[str, Measure]]:
     """Return the container, with all of its streams checked, and its measures. Raises `Corrupt`, `TooComplex`."""
-    container = CompoundFile(source)
+    container = source.cached(CompoundFile)
     measures = {"streams": container.check_streams()}
     for name in _SUMMARIES:
         summary = container.root.stream(name)
@@ -276,7 +281,7 @@ def check_container(source: Source) -> tuple[CompoundFile, Mapping[str, Measure]
 
 def _find_family(source: Source) -> str | None:
     try:
-        names = CompoundFile(source).root.children
+        names = source.cached(CompoundFile).root.children
     except InspectionError:
         # The directory is damaged: stream names that are left in its sectors still tell the family.
         ends = source.head + source.tail

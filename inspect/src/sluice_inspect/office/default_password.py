@@ -16,10 +16,9 @@ from msoffcrypto.method.rc4 import DocumentRC4
 from msoffcrypto.method.rc4_cryptoapi import DocumentRC4CryptoAPI
 from msoffcrypto.method.xor_obfuscation import DocumentXOR
 
-from sluice_inspect.archives.container import RandomAccess
 from sluice_inspect.office.compound import ENCRYPTED, MAGIC, CompoundFile, is_compound_document
 from sluice_inspect.report import Limits
-from sluice_inspect.source import MemoryBacked, Source
+from sluice_inspect.source import MemoryBacked, RandomAccess, Source
 from sluice_inspect.text.xmlsafe import Doctype, StopParsing, XmlTarget, parse_xml
 
 _PASSWORD: Final = "VelvetSweatshop"  # noqa: S105  (published by the maker of the format)
@@ -54,7 +53,8 @@ def decrypted(source: RandomAccess) -> bytes | None:
         return None
     if isinstance(source, Source):
         return source.cached(_decrypt)
-    return _decrypt(MemoryBacked(source.read_at(0, source.size)))
+    with MemoryBacked(source.read_at(0, source.size)) as copy:
+        return _decrypt(copy)
 
 
 def _decrypt(source: Source) -> bytes | None:
@@ -64,7 +64,7 @@ def _decrypt(source: Source) -> bytes | None:
             return None if encryption is None else _decrypt_workbook(source.read_at(0, source.size), encryption)
         if not is_compound_document(source, ENCRYPTED) and not is_compound_document(source, "xls"):
             return None
-        container = CompoundFile(source)
+        container = source.cached(CompoundFile)
         info, package = container.root.stream("encryptioninfo"), container.root.stream("encryptedpackage")
         workbook = container.root.stream("workbook", "book")
         if info is not None and package is not None:

@@ -130,7 +130,7 @@ def examine_package(
     if is_compound_document(source, ENCRYPTED):
         _check_encrypted(source)
         raise Encrypted("the document is protected by a password")
-    archive = read_archive(source, limits)
+    archive = source.cached(read_archive, limits)
     refuse_unsafe_names(archive.members)
     if archive.prefix_bytes:
         raise Corrupt("there are foreign bytes in front of the document: Office refuses to open it")
@@ -163,7 +163,7 @@ def is_ooxml(source: Source, family: str) -> bool:
 
 def _check_encrypted(source: Source) -> None:
     """Raise `Corrupt` when an encrypted document ([MS-OFFCRYPTO] 2.3.4) is incomplete. Nothing is decrypted."""
-    container = CompoundFile(source)
+    container = source.cached(CompoundFile)
     package, info = container.root.stream("encryptedpackage"), container.root.stream("encryptioninfo")
     if package is None or info is None:
         raise Corrupt("the encrypted document lacks its content or the description of its encryption")
@@ -175,12 +175,12 @@ def _check_encrypted(source: Source) -> None:
 def _find_family(source: Source) -> str | None:
     limits = Limits()
     try:
-        end = find_end(source)
+        end = source.cached(find_end)
         if end is not None:
-            names = [member.name.replace("\\", "/").lower() for member in read_members(source, end, limits)]
+            names = [member.name.replace("\\", "/").lower() for member in source.cached(read_members, end, limits)]
             if _TYPES_PART not in names:
                 return None
-        package = Package(read_archive(source, limits), limits, Budget(limits, packed_bytes=source.size))
+        package = Package(source.cached(read_archive, limits), limits, Budget(limits, packed_bytes=source.size))
         family = package.family
     except InspectionError:
         family = None

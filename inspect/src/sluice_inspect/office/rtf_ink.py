@@ -54,12 +54,11 @@ _CLOCK_INTERVAL: Final = 4096
 
 def has_rtf_ink(tokens: Iterable[Token], limits: Limits) -> bool:
     """Whether a document shows anything to a reader."""
-    ink = _RtfInk(limits)
-    try:
-        ink.read(tokens)
-    except _InkFound:
-        return True
-    return ink.has_white_text and ink.has_shading
+    ink = RtfInk(limits)
+    for token in tokens:
+        if not ink.needs(token):
+            break
+    return ink.shows_something
 
 
 class _InkFound(Exception):
@@ -90,9 +89,12 @@ class _Group:
     picture: _Picture | None = None
 
 
-class _RtfInk:
+class RtfInk:
+    """Whether a document, read token by token, shows anything to a reader."""
+
     def __init__(self, limits: Limits) -> None:
-        self.has_white_text = self.has_shading = False
+        self._is_found = self._has_white_text = self._has_shading = False
+        self._count = 0
         self._limits = limits
         self._deadline = Deadline(limits.soft_seconds)
         self._group = _Group()
@@ -110,11 +112,21 @@ class _RtfInk:
             TokenType.BINARY: self._on_binary,
         }
 
-    def read(self, tokens: Iterable[Token]) -> None:
-        for count, token in enumerate(tokens, 1):
+    @property
+    def shows_something(self) -> bool:
+        """Whether the tokens that were read show anything."""
+        return self._is_found or (self._has_white_text and self._has_shading)
+
+    def needs(self, token: Token) -> bool:
+        """Read a token. Return whether the next one is needed; it is not once something shows."""
+        try:
             self._handlers[token.type](token)
-            if count % _CLOCK_INTERVAL == 0 and self._deadline.has_passed:
-                raise _InkFound
+        except _InkFound:
+            self._is_found = True
+        self._count += 1
+        if self._count % _CLOCK_INTERVAL == 0 and self._deadline.has_passed:
+            self._is_found = True
+        return not self._is_found
 
     def _on_open(self, _token: Token) -> None:
         if len(self._groups) > _MAX_DEPTH:
@@ -164,7 +176,7 @@ class _RtfInk:
         if group.picture is not None:
             group.picture.is_bitmap |= word in _BITMAPS
         elif not group.off_page and not group.textless:
-            self.has_shading |= word in _SHADES and number != 0
+            self._has_shading |= word in _SHADES and number != 0
             is_colour = word in _AREAS and 0 < (number or 0) < len(self._colours)
             if is_colour and self._colours[number or 0] not in _INVISIBLE_COLOURS:
                 raise _InkFound
@@ -230,7 +242,7 @@ class _RtfInk:
             return
         if not group.white:
             raise _InkFound
-        self.has_white_text = True
+        self._has_white_text = True
 
     def _is_visible(self, picture: _Picture) -> bool:
         try:

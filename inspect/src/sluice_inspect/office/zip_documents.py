@@ -65,7 +65,7 @@ class ZipDocument:
 
 def open_document(source: Source, limits: Limits) -> ZipDocument:
     """Open a document. Raise `Corrupt` for bytes in front of it, `Unsafe` for names outside its folder."""
-    archive = read_archive(source, limits)
+    archive = source.cached(read_archive, limits)
     refuse_unsafe_names(archive.members)
     if archive.prefix_bytes:
         raise Corrupt("there are foreign bytes in front of the document")
@@ -115,8 +115,8 @@ def _any_member_type(source: Source) -> str:
         return ""
     limits = Limits()
     try:
-        end = find_end(source)
-        names = {member.name for member in read_members(source, end, limits)} if end else set()
+        end = source.cached(find_end)
+        names = {member.name for member in source.cached(read_members, end, limits)} if end else set()
         if _MIMETYPE in names:
             return _parse_media_type(open_document(source, limits).open(_MIMETYPE).read(_MEDIA_TYPE_BYTES))
         if MANIFEST not in names:

@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from sluice_inspect.parts import Opener
 from sluice_inspect.text.xml_encodings import encodings_of, text_of
 
 COMPOUND_MAGIC: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 ACTIVE_MIME_MAGIC: Final = b"ActiveMime"
-SEVEN_ZIP_MAGIC: Final = b"7z\xbc\xaf\x27\x1c"
-RAR_MAGICS: Final = (b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
-_PDF_WITHIN_BYTES: Final = 1024
 _MAIL_FIRST_FIELD: Final = re.compile(
     rb"\s*(?:>?From [^\r\n]{1,998}[\r\n]{1,2})?(?:[!-9;-~]{1,76}[ \t]*:[ \t\r\n]|[A-Za-z][A-Za-z0-9-]{0,75}:)"
 )
@@ -39,23 +38,25 @@ def formats_of(head: bytes) -> list[str]:
 
     Byte order marks are skipped; UTF-16 is read as far as ASCII letters need it.
     """
-    text = _ascii_of(head)
+    text = ascii_of(head)
     begin = text.lstrip()
-    found = {
-        "compound": head.startswith(COMPOUND_MAGIC),
-        "7z": head.startswith(SEVEN_ZIP_MAGIC),
-        "rar": head.startswith(RAR_MAGICS),
-        "pdf": b"%PDF-" in head[:_PDF_WITHIN_BYTES],
-        "rtf": begin.startswith(b"{\\rt"),
-        "activemime": head.startswith(ACTIVE_MIME_MAGIC),
-    }
+    names = ["compound"] if head.startswith(COMPOUND_MAGIC) else []
+    names += (name for name, opener in _openers().items() if opener.begins(head))
+    names += ["activemime"] if head.startswith(ACTIVE_MIME_MAGIC) else []
     # Other texts begin with a header field, too, so mail comes last: that costs them a search for encoded parts.
     is_mail = _MAIL_FIRST_FIELD.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
-    names = [name for name, matches in found.items() if matches]
     return [*names, *_text_formats(text, begin), *(["mail"] if is_mail else [])]
 
 
-def _ascii_of(text: bytes) -> bytes:
+@cache
+def _openers() -> Mapping[str, Opener]:
+    # When they are first needed: the registry loads the formats, and some of them import this module.
+    from sluice_inspect.registry import OPENERS  # noqa: PLC0415
+
+    return OPENERS
+
+
+def ascii_of(text: bytes) -> bytes:
     """Return text without its byte order mark, as single bytes: enough to find ASCII words in it."""
     if _OTHER_ENCODING.match(text):
         encoding = encodings_of(text)[0]

@@ -12,11 +12,11 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 from xml.parsers import expat
 
-from sluice_inspect.archives.container import MemorySource, RandomAccess, read_pieces
+from sluice_inspect.parts import Part
+from sluice_inspect.source import MemorySource, RandomAccess, read_pieces
 from sluice_inspect.text.xml_declarations import ATTRIBUTES_MOST, OutsideSkipper
 from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, declaration_ends, encodings_of, growing, text_of
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.content import Part
 
 _PIECE_BYTES: Final = 64 * 1024
 _OVERLAP: Final = 8 * 1024  # longer than what is found within one attribute but for data

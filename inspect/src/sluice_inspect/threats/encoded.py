@@ -15,11 +15,11 @@ from urllib.parse import unquote_to_bytes
 
 import yara_x
 
-from sluice_inspect.archives.container import MemorySource, RandomAccess, read_pieces
+from sluice_inspect.parts import Part, find_all, windows
 from sluice_inspect.programs import recognise
+from sluice_inspect.source import MemorySource, RandomAccess, read_pieces
 from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, encodings_of, text_of
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.content import Part, find_all, windows
 
 TEXT_FORMATS: Final = frozenset({"svg", "html", "xml", "card", "json"})
 

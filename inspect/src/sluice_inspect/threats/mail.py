@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess
+from sluice_inspect.parts import Part
+from sluice_inspect.source import RandomAccess
 from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.content import Part
 from sluice_inspect.threats.detect import formats_of
 from sluice_inspect.threats.encoded import NOT_BASE64, decode_base64
 from sluice_inspect.threats.streams import packing_of

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from sluice_inspect.archives.container import MemorySource
-from sluice_inspect.source import Source
-from sluice_inspect.threats import RULES_VERSION, encoded, pdf
+from sluice_inspect.registry import OPENERS
+from sluice_inspect.source import MemorySource, Source
+from sluice_inspect.threats import RULES_VERSION, encoded
 from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget, ScanBudget
 from sluice_inspect.threats.rulebook import ThreatFound
 from sluice_inspect.threats.walk import PartWriter, ThreatWalk
@@ -37,14 +37,16 @@ def scan_source(
     - `unpacked` (bytes of all parts), `members`, `depth`: see `Meter`
     - `laid`, with `writer`: start and length of each written part, and whether it was opened here as well
     """
-    source = file if isinstance(file, Source) else Source(file)
-    meter = Meter(budget, source.size)
+    if isinstance(file, int):
+        with Source(file) as source:
+            return scan_source(source, filename, writer, budget, everything=everything)
+    meter = Meter(budget, file.size)
     walk = ThreatWalk(meter, writer, everything=everything)
     threat: str | None = None
     why = ""
     opened = buffer_was_full = False
     try:
-        opened = walk.scan(source, filename)
+        opened = walk.scan(file, filename)
         if len(walk.findings.written) > _MAX_WRITTEN_PARTS:
             why = f"more than {_MAX_WRITTEN_PARTS} parts that clamd does not see"
     except ThreatFound as found:
@@ -77,5 +79,5 @@ def scan_source(
 def preload() -> None:
     """Load all that a scan loads when it first needs it: a locked child cannot open files."""
     encoded.preload()
-    sample = pdf.sample()
-    ThreatWalk(Meter(_DEFAULT_BUDGET, len(sample))).scan(MemorySource(bytearray(sample)), "sample.pdf")
+    for sample in (opener.sample() for opener in OPENERS.values() if opener.sample is not None):
+        ThreatWalk(Meter(_DEFAULT_BUDGET, len(sample))).scan(MemorySource(bytearray(sample)), "")

@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import Final
 
 from sluice_inspect.archives import libarchive
-from sluice_inspect.archives.container import Feed, RandomAccess
+from sluice_inspect.archives.container import Feed
 from sluice_inspect.archives.rar.headers import read_layout
 from sluice_inspect.archives.sevenzip.coders import refuse_unreadable
 from sluice_inspect.archives.sevenzip.header import Folder
 from sluice_inspect.archives.sevenzip.walk import folder_content, read_directory
 from sluice_inspect.budget import Budget
+from sluice_inspect.parts import Part, PasswordRequired, UnknownPacking
 from sluice_inspect.report import Corrupt, Encrypted, InspectionError, Limits, Unsafe, Unsupported
+from sluice_inspect.source import RandomAccess
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.content import Part, PasswordRequired, UnknownPacking
 
 _COPY_AND_LZMA: Final = ("00", "21", "030101")
 _BRANCH_FILTERS: Final = ("04", "03030103", "03030205", "03030401", "03030501", "03030701", "03030805")
@@ -88,7 +89,7 @@ def _fault(folder: Folder) -> InspectionError | None:
 
 
 def _rar(source: RandomAccess, budget: Budget) -> Iterator[Part]:
-    layout = read_layout(source, budget.limits)
+    layout = source.cached(read_layout, budget.limits)
     encrypted = [member.is_encrypted for member in layout.members]
     if layout.is_encrypted or (encrypted and all(encrypted)):
         raise PasswordRequired

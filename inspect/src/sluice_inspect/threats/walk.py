@@ -6,17 +6,15 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from sluice_inspect.archives.container import MemorySource, RandomAccess, read_pieces
+from sluice_inspect.parts import ContentRange, Part, PasswordRequired, UnknownPacking, windows
 from sluice_inspect.program_names import is_program_name
+from sluice_inspect.registry import OPENERS
+from sluice_inspect.source import MemorySource, RandomAccess, read_pieces
 from sluice_inspect.threats import detect, encoded, rulebook
 from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget
-from sluice_inspect.threats.content import ContentRange, Part, PasswordRequired, UnknownPacking, windows
 from sluice_inspect.threats.drawing import drawing_parts
 from sluice_inspect.threats.mail import is_encoded_mail, mail_parts
 from sluice_inspect.threats.ole import active_mime_parts, compound_parts, object_parts
-from sluice_inspect.threats.pdf import pdf_parts
-from sluice_inspect.threats.rtf import rtf_parts
-from sluice_inspect.threats.sevenzip_rar import rar_parts, sevenzip_parts
 from sluice_inspect.threats.streams import (
     CompressedStreams,
     Packing,
@@ -36,21 +34,18 @@ _WINDOW_BYTES: Final = 8 * 1024**2  # rules that need two strings find them with
 _OVERLAP_BYTES: Final = 1024
 
 _OPENERS: Final[Mapping[str, Callable[[RandomAccess], Iterator[Part]]]] = MappingProxyType({
-    "pdf": pdf_parts,
+    **{name: opener.parts for name, opener in OPENERS.items()},
     "compound": compound_parts,
-    "rtf": rtf_parts,
     **dict.fromkeys(encoded.TEXT_FORMATS, encoded.text_parts),
-    "7z": sevenzip_parts,
-    "rar": rar_parts,
     "mail": mail_parts,
     "ole1": object_parts,
     "activemime": active_mime_parts,
 })  # fmt: skip
 # Of the others, clamd may open more than is opened here: messages have further encodings, for one.
-_FULLY_OPENED: Final = frozenset({"pdf", "7z", "rar"})
+_FULLY_OPENED: Final = frozenset(name for name, opener in OPENERS.items() if opener.is_complete)
 _MAY_BE_DRAWINGS: Final = frozenset({"svg", "html", "xml"})  # the XML parser decides
 # Formats that can be opened only with random access to their bytes.
-_NEED_RANDOM_ACCESS: Final = frozenset({"pdf", "compound", "activemime", "rtf", "svg", "7z", "rar"})
+_NEED_RANDOM_ACCESS: Final = frozenset({*OPENERS, "compound", "activemime", "svg"})
 
 
 class PartWriter(Protocol):

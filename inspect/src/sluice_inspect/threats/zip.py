@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess, read_pieces
-from sluice_inspect.threats.content import find_all
+from sluice_inspect.parts import find_all
+from sluice_inspect.source import RandomAccess, read_pieces
 from sluice_inspect.threats.streams import BY_ZIP_METHOD, unpacked
 
 _LOCAL_MAGIC: Final = b"PK\x03\x04"

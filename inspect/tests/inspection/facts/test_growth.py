@@ -10,12 +10,12 @@ import pytest
 
 from sluice_inspect import inspect_file
 from sluice_inspect.facts.measure import measure_facts
-from sluice_inspect.facts.subject import Subject
 from sluice_inspect.format import Format
 from sluice_inspect.formats import docx, xlsx
 from sluice_inspect.formats.opendocument.format import ODS, ODT
-from sluice_inspect.registry import FORMATS
+from sluice_inspect.registry import FORMATS, format_named
 from sluice_inspect.report import Limits, Outcome, Report
+from sluice_inspect.subject import Subject
 from tests.inspection.formats.examining import source_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.pdf_samples import pdf, stream, text
@@ -31,7 +31,8 @@ CAPPED = {"forms that share their packets": 2.0}  # what is read of them has a l
 
 def measure_one(format_name: str, inputs: Mapping[int, bytes], size: int) -> None:
     with source_of(inputs[size]) as source:
-        measure_facts(Subject(source, format_name, "", format_name, Limits(), Outcome.CORRUPT, {}), None)
+        subject = Subject(source, format_name, "", format_name, Limits(), Outcome.CORRUPT, {})
+        measure_facts(format_named(format_name), subject)
 
 
 Make = Callable[[int], bytes]

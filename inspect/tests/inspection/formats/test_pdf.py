@@ -11,10 +11,10 @@ from itertools import product
 
 import pikepdf
 
-from sluice_inspect.archives.container import MemorySource
 from sluice_inspect.formats.pdf.format import FORMAT
-from sluice_inspect.pdf_repair import repair_is_costly
+from sluice_inspect.formats.pdf.repair import repair_is_costly
 from sluice_inspect.report import Limits, Outcome
+from sluice_inspect.source import MemorySource
 from tests.inspection.formats.examining import Row, examine_bytes, verdicts
 from tests.inspection.formats.pdf_samples import HELVETICA, assembled, pdf, resaved, stream, text
 from tests.inspection.growth import assert_linear

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import product
 
-from sluice_inspect.formats.rtf import FORMAT
+from sluice_inspect.formats.rtf.format import FORMAT
 from tests.inspection.formats.examining import Row, verdicts
 from tests.inspection.formats.office_packages import picture
 

@@ -6,7 +6,7 @@ import email.policy
 import random
 from email.message import EmailMessage, Message
 
-from sluice_inspect.archives.container import MemorySource
+from sluice_inspect.source import MemorySource
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.mail import mail_parts
 

@@ -1,14 +1,14 @@
 """A second reader of objects in Rich Text, slow and simple: one character at a time, as one reader with fixed habits.
 
-It shares no code with `sluice_inspect.threats.rtf`, whose readings must include that of every such reader.
+It shares no code with `sluice_inspect.formats.rtf.parts`, whose readings must include that of every such reader.
 """
 
 import random
 from dataclasses import dataclass
 
-from sluice_inspect.archives.container import MemorySource
+from sluice_inspect.formats.rtf.parts import rtf_parts
+from sluice_inspect.source import MemorySource
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.rtf import rtf_parts
 
 _HEX = b"0123456789abcdefABCDEF"
 _WORDS = (b"foo", b"bar", b"par", b"pict")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from sluice_inspect.archives.container import MemorySource
+from sluice_inspect.source import MemorySource
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.drawing import drawing_parts
 from tests.inspection.formats.examining import corpus_files, needs_corpus

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from sluice_inspect.archives.container import MemorySource
+from sluice_inspect.source import MemorySource
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.mail import mail_parts
 from tests.inspection.growth import assert_linear

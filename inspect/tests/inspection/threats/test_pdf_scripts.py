@@ -9,7 +9,7 @@ from typing import Final
 import pikepdf
 from pikepdf import Array, Dictionary, Name
 
-from sluice_inspect.threats.pdf_scripts import readings_of
+from sluice_inspect.formats.pdf.scripts import readings_of
 from tests.inspection.growth import assert_linear
 from tests.inspection.threats.packed_files import scan_bytes, threat_in, zipped
 from tests.rows import each_row

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from sluice_inspect.archives.container import MemorySource
+from sluice_inspect.formats.rtf.parts import rtf_parts
+from sluice_inspect.source import MemorySource
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.rtf import rtf_parts
 from tests.inspection.growth import assert_linear
 from tests.inspection.threats import rtf_readings
 from tests.inspection.threats.compound_files import compound, ole_package, packaged

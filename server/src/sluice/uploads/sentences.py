@@ -10,82 +10,32 @@ from typing import Any, Final
 from sluice.messages import Sentence, safe_text
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.values import Facts, Rejection, Rules
+from sluice_inspect.format_list import NAMES_FOR_PEOPLE
 from sluice_inspect.report import UNKNOWN_TYPE, Report
 
 _ALL_SHOWN: Final = 8  # above this number of allowed extensions, the first few are named as examples
 _EXAMPLES: Final = 5
 _EXTENSION_MAX: Final = 20
 
-# Names of formats, by `Format.name` and by extension. Others are called by their letters: PDF, PNG, JAR. What is not
-# the same in every language is in `Catalogue.formats`.
-_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        code: name
-        for codes, name in {
-            "jpg jpe jfif jif": "JPEG",
-            "tif": "TIFF",
-            "jp2 j2k j2c jpc jpf jpx jpm jph jhc": "JPEG 2000",
-            "webp": "WebP",
-            "webm": "WebM",
-            "ogg oga ogv": "Ogg",
-            "opus": "Opus",
-            "aif": "AIFF",
-            "qt": "MOV",
-            "wave": "WAV",
-            "parquet": "Parquet",
-            "sqlite sqlite3": "SQLite",
-            "md markdown": "Markdown",
-            "yml": "YAML",
-            "text txt log": "plain text",
-            "html htm xhtml": "web page",
-            "eml": "e-mail",
-            "msg": "Outlook (MSG)",
-            "zip": "ZIP archive",
-            "7z": "7-Zip archive",
-            "rar": "RAR archive",
-            "tar": "TAR archive",
-            "exe dll msi": "program",
-        }.items()
-        for code in codes.split()
-    }
-    | {code: f"Word ({code.upper()})" for code in ("doc", "docx", "docm", "dotx", "dotm", "dot")}
-    | {code: f"Excel ({code.upper()})" for code in ("xls", "xlsx", "xlsm", "xlsb", "xltx", "xltm", "xlt")}
-    | {code: f"PowerPoint ({code.upper()})" for code in ("ppt", "pptx", "pptm", "ppsx", "potx", "pps", "pot")}
-    | {code: f"OpenDocument ({code.upper()})" for code in ("odt", "ods", "odp")}
-)
-
-# Names of content that is of no format of ours, by the beginning of its media type: the first that fits.
+# Names of content that is of no format of ours, by extension, and by the beginning of its media type: the first that
+# fits. What is not the same in every language is in `Catalogue.formats`.
+_FOREIGN_NAMES: Final[Mapping[str, str]] = MappingProxyType(dict.fromkeys(("exe", "dll", "msi"), "program"))
 _TYPE_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "application/pdf": "PDF",
-        "application/zip": "ZIP archive",
-        "application/x-7z": "7-Zip archive",
-        "application/vnd.rar": "RAR archive",
-        "application/x-rar": "RAR archive",
-        "application/x-tar": "TAR archive",
-        "application/x-dosexec": "program",
-        "application/x-executable": "program",
-        "application/x-pie-executable": "program",
-        "application/x-sharedlib": "program",
-        "application/x-mach-binary": "program",
-        "application/x-msdownload": "program",
-        "application/x-ms-installer": "program",
-        "application/vnd.microsoft.portable-executable": "program",
-        "application/x-sqlite3": "SQLite",
-        "application/vnd.sqlite3": "SQLite",
-        "application/msword": "document",
-        "application/rtf": "document",
-        "application/epub": "document",
-        "application/vnd.oasis.opendocument.text": "document",
-        "application/vnd.oasis.opendocument.spreadsheet": "spreadsheet",
-        "application/vnd.oasis.opendocument.presentation": "presentation",
-        "application/vnd.openxmlformats-officedocument.wordprocessingml": "document",
-        "application/vnd.openxmlformats-officedocument.spreadsheetml": "spreadsheet",
-        "application/vnd.openxmlformats-officedocument.presentationml": "presentation",
-        "application/vnd.ms-excel": "spreadsheet",
-        "application/vnd.ms-powerpoint": "presentation",
-        "message/rfc822": "e-mail",
-        "text/html": "web page",
+    {code: name for code, name in NAMES_FOR_PEOPLE.items() if "/" in code}
+    | dict.fromkeys(
+        (
+            "application/x-dosexec",
+            "application/x-executable",
+            "application/x-pie-executable",
+            "application/x-sharedlib",
+            "application/x-mach-binary",
+            "application/x-msdownload",
+            "application/x-ms-installer",
+            "application/vnd.microsoft.portable-executable",
+        ),
+        "program",
+    )
+    | {
         "text/": "plain text",
         "image/": "picture",
         "audio/": "sound",
@@ -128,7 +78,8 @@ def sentence_for(rejection: Rejection, facts: Facts, rules: Rules) -> Sentence:
 
 def format_name(code: str) -> str:
     """Return the English name of a format, by its `Format.name` or its extension."""
-    return _NAMES.get(code, code.upper() if code.isascii() else code)
+    name = NAMES_FOR_PEOPLE.get(code) or _FOREIGN_NAMES.get(code)
+    return name or (code.upper() if code.isascii() else code)
 
 
 def content_type_name(content_type: str) -> str | None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess
 from sluice_inspect.archives.safety import decoded_name
 from sluice_inspect.report import Corrupt, Finding, Limits, Unsafe, Unsupported
+from sluice_inspect.source import RandomAccess
 
 RAR4_MAGIC: Final = b"Rar!\x1a\x07\x00"
 RAR5_MAGIC: Final = b"Rar!\x1a\x07\x01\x00"

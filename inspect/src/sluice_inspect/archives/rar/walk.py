@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from sluice_inspect.archives import libarchive
-from sluice_inspect.archives.container import Feed, RandomAccess, RandomAccessContainer, Visitor, read_pieces
+from sluice_inspect.archives.container import Feed, RandomAccessContainer, Visitor
 from sluice_inspect.archives.rar.headers import RAR4_MAGIC, RAR5_MAGIC, RarLayout, RarMember, read_layout
 from sluice_inspect.archives.safety import (
     check_trailing,
@@ -21,13 +21,14 @@ from sluice_inspect.archives.safety import (
 )
 from sluice_inspect.budget import Budget
 from sluice_inspect.report import Encrypted, Measure, Unsupported
+from sluice_inspect.source import RandomAccess, read_pieces
 
 _MAX_PATH_BYTES: Final = 4096  # of a link's target, on any system
 
 
 def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
     """Show every member to the visitor. Raise as `RandomAccessContainer` says."""
-    layout = read_layout(archive, budget.limits)
+    layout = archive.cached(read_layout, budget.limits)
     if layout.is_encrypted:
         raise Encrypted("the archive is protected by a password, the names of its members too")
     budget.count(len(layout.members))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from sluice_inspect.archives import libarchive
-from sluice_inspect.archives.container import Feed, RandomAccess, RandomAccessContainer, Visitor, read_pieces
+from sluice_inspect.archives.container import Feed, RandomAccessContainer, Visitor
 from sluice_inspect.archives.safety import check_trailing, checked_content, refuse_device, refuse_link, refuse_name
 from sluice_inspect.archives.sevenzip.coders import ordered_coders, unpack_folder
 from sluice_inspect.archives.sevenzip.header import (
@@ -24,6 +24,7 @@ from sluice_inspect.archives.sevenzip.header import (
 )
 from sluice_inspect.budget import Budget
 from sluice_inspect.report import Corrupt, Finding, Measure, Unsafe, Unsupported
+from sluice_inspect.source import RandomAccess, read_pieces
 
 MAGIC: Final = b"7z\xbc\xaf\x27\x1c"
 _MAGIC_PATTERN: Final = re.compile(re.escape(MAGIC))

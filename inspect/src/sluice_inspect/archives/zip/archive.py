@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from sluice_inspect.archives.compression import MAX_DECOMPRESSOR_BYTES, Decompressor, Inflate, unpack_stream
-from sluice_inspect.archives.container import Feed, RandomAccess, RandomAccessContainer, Visitor, read_pieces
+from sluice_inspect.archives.container import Feed, RandomAccessContainer, Visitor
 from sluice_inspect.archives.safety import decoded_name, refuse_name
 from sluice_inspect.archives.zip.extras import refuse_mode, refuse_zero_byte
 from sluice_inspect.archives.zip.records import (
@@ -27,6 +27,7 @@ from sluice_inspect.archives.zip.records import (
 )
 from sluice_inspect.budget import CHUNK_BYTES, Budget
 from sluice_inspect.report import Corrupt, Encrypted, Finding, InspectionError, Limits, Measure, Unsafe, Unsupported
+from sluice_inspect.source import RandomAccess, read_pieces
 
 # Descriptors behind data: APPNOTE 4.3.9. The signature is optional.
 _DESCRIPTOR: Final = b"PK\x07\x08"
@@ -105,10 +106,10 @@ def read_archive(source: RandomAccess, limits: Limits) -> ZipArchive:
 
     Raise `Corrupt` if the archive is damaged or cut, and `Unsafe` if readers would differ in its members.
     """
-    end = find_end(source)
+    end = source.cached(find_end)
     if end is None:
         raise Corrupt("the archive has no end record: its end is missing, or it is no archive")
-    members = read_members(source, end, limits)
+    members = source.cached(read_members, end, limits)
     headers = tuple(read_local(source, member) for member in members)
     gap_bytes = _check_layout(source, end, members, headers, limits)
     return ZipArchive(source, end, members, headers, gap_bytes)
@@ -269,5 +270,5 @@ def show_members(archive: ZipArchive, budget: Budget, visitor: Visitor) -> Mappi
 ZIP: Final = RandomAccessContainer(
     "zip",
     lambda head: head.startswith((LOCAL, END)),
-    lambda source, budget, visitor: show_members(read_archive(source, budget.limits), budget, visitor),
+    lambda source, budget, visitor: show_members(source.cached(read_archive, budget.limits), budget, visitor),
 )

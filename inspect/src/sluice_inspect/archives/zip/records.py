@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess
 from sluice_inspect.archives.safety import decoded_name, refuse_name
 from sluice_inspect.archives.zip.extras import read_extras, refuse_other_sizes, unicode_name, widen, widened_packed
 from sluice_inspect.report import Corrupt, Finding, Limits, Unsafe
+from sluice_inspect.source import RandomAccess
 
 codecs.lookup("cp437")  # loaded now: the sandbox that runs this later has no file system
 

@@ -9,10 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.formats.doc.document import CHARACTERS, PARAGRAPHS, TextPiece, WordDocument, open_word
+from sluice_inspect.formats.doc.facts import measure_word
 from sluice_inspect.formats.doc.modifiers import draws_line, hides, parse_modifiers, shades, whitens
-from sluice_inspect.office.compound import CompoundFile, check_container, is_compound_document, make_compound
+from sluice_inspect.office.compound import (
+    CompoundFile,
+    check_container,
+    content_end,
+    is_compound_document,
+    make_compound,
+)
 from sluice_inspect.office.officeart import (
     HEADER,
     MAX_PICTURE_BYTES,
@@ -248,9 +255,15 @@ def _make_page(ends: Sequence[int], entries: Sequence[bytes], entry_bytes: int) 
 
 FORMAT: Final = Format(
     name="doc",
+    family=Family.DOCUMENT,
     content_type="application/msword",
     extensions=frozenset({"doc", "dot"}),
     matches=lambda source: source.head.startswith(_ANCIENT_BEGINNINGS) or is_compound_document(source, "doc"),
     examine=_examine,
+    facts=measure_word,
+    own_facts=frozenset({"encrypted", "pages"}),
     sample=lambda: make_word("Sluice\r"),
+    names=named("Word ({})", "doc dot") | named("document", "application/msword"),
+    content_end=content_end,
+    is_office=True,
 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, has_no_flags
 from sluice_inspect.formats.fonts.sample import OPENTYPE, checksum_of, make_font, without_adjustment
 from sluice_inspect.report import Corrupt, Limits
 from sluice_inspect.source import Source
@@ -88,21 +88,27 @@ def _text(tag: bytes) -> str:
 
 TTF: Final = Format(
     name="ttf",
+    family=Family.FONT,
     content_type="font/ttf",
     extensions=frozenset({"ttf", "ttc"}),
     tolerated_extensions=frozenset({"otf", "otc"}),
     matches=lambda source: source.head.startswith(_COLLECTION) or _begins_font(source.head, _TRUETYPE),
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=has_no_flags,
     sample=make_font,
 )
 
 # OpenType fonts with PostScript outlines. Those with TrueType outlines are TTF, also if they are named .otf.
 OTF: Final = Format(
     name="otf",
+    family=Family.FONT,
     content_type="font/otf",
     extensions=frozenset({"otf", "otc"}),
     tolerated_extensions=frozenset({"ttf"}),
     matches=lambda source: _begins_font(source.head, (OPENTYPE,)),
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=has_no_flags,
     sample=lambda: make_font(postscript=True),
 )

@@ -9,7 +9,7 @@ from typing import Final
 import brotli
 
 from sluice_inspect.budget import CHUNK_BYTES, Budget
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, has_no_flags
 from sluice_inspect.formats.fonts.sample import make_font, make_woff, make_woff2, table_checksum
 from sluice_inspect.report import Corrupt, Limits, TooComplex, Unsupported
 from sluice_inspect.source import Source
@@ -160,18 +160,24 @@ def _check_woff2_tables(tables: Mapping[bytes, bytes], *, has_transformed_glyphs
 
 WOFF: Final = Format(
     name="woff",
+    family=Family.FONT,
     content_type="font/woff",
     extensions=frozenset({"woff"}),
     matches=lambda source: source.head.startswith(_WOFF),
+    match_order=MatchOrder.PICTURE,
     examine=_examine_woff,
+    facts=has_no_flags,
     sample=lambda: make_woff(make_font()),
 )
 
 WOFF2: Final = Format(
     name="woff2",
+    family=Family.FONT,
     content_type="font/woff2",
     extensions=frozenset({"woff2"}),
     matches=lambda source: source.head.startswith(_WOFF2),
+    match_order=MatchOrder.PICTURE,
     examine=_examine_woff2,
+    facts=has_no_flags,
     sample=lambda: make_woff2(make_font()),
 )

@@ -3,13 +3,15 @@
 # and checks that the data ends where the picture does.
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, cast
 
 from PIL import AvifImagePlugin, Image, UnidentifiedImageError
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.containers.isobmff import Layout, family_of, read_brands
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.formats.heif.items import HeifItems, declared_size, read_boxes, read_content, read_items
 from sluice_inspect.formats.heif.sample import sample_avif
 from sluice_inspect.images.raster import decode_frames, require_within_limits
@@ -116,10 +118,13 @@ def _require_frames(config: bytes, packets: Iterable[bytes], limits: Limits) -> 
 
 FORMAT: Final = Format(
     name="avif",
+    family=Family.PICTURE,
     content_type="image/avif",
     extensions=frozenset({"avif", "avifs"}),
     tolerated_extensions=frozenset({"heif", "hif"}),
     matches=lambda source: family_of(source) == "avif",
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=partial(measure_picture, plugin="AVIF", is_animated=True, states_frames=True),
     sample=sample_avif,
 )

@@ -10,7 +10,8 @@ from PIL import Image
 from sluice_inspect.budget import Deadline
 from sluice_inspect.containers.isobmff import Layout, family_of
 from sluice_inspect.containers.movie import read_movie
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.formats.heif import hevc
 from sluice_inspect.formats.heif.items import HeifItem, HeifItems, declared_size, read_boxes, read_content, read_items
 from sluice_inspect.formats.heif.sample import sample_heic
@@ -139,10 +140,13 @@ class _HeicDecoding:
 
 FORMAT: Final = Format(
     name="heic",
+    family=Family.PICTURE,
     content_type="image/heic",
     extensions=frozenset({"heic", "heif", "heics", "heifs", "hif"}),
     matches=lambda source: family_of(source) == "heic",
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=measure_picture,
     sample=sample_heic,
     missing_reader="" if hevc.INSTALLED else "pillow-heif",
 )

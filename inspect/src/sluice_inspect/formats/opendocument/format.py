@@ -2,9 +2,11 @@
 # Readers forgive a `mimetype` that is compressed, not first or missing, and settings and macros that are not XML.
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.opendocument import measure_opendocument
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.formats.opendocument.ink import (
     CONTENT,
     OFFICE,
@@ -276,35 +278,53 @@ def _make_package(family: str, body: str) -> bytes:
 
 ODT: Final = Format(
     name="odt",
+    family=Family.DOCUMENT,
     content_type="application/vnd.oasis.opendocument.text",
     extensions=frozenset({"odt", "ott", "odm", "otm", "oth"}),
     matches=lambda source: _family_of(source) == "text",
+    match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_text,
+    facts=partial(measure_opendocument, states_pages=True),
+    own_facts=frozenset({"encrypted", "pages"}),
     sample=lambda: _make_package("text", "<text:p>Sluice</text:p>"),
+    names=named("OpenDocument ({})", "odt") | named("document", "application/vnd.oasis.opendocument.text"),
+    second_formats=SecondFormats.AROUND,
 )
 
 ODS: Final = Format(
     name="ods",
+    family=Family.DOCUMENT,
     content_type="application/vnd.oasis.opendocument.spreadsheet",
     extensions=frozenset({"ods", "ots"}),
     matches=lambda source: _family_of(source) == "spreadsheet",
+    match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_spreadsheet,
+    facts=partial(measure_opendocument, counted=("sheets", "table")),
+    own_facts=frozenset({"encrypted", "sheets"}),
     sample=lambda: _make_package(
         "spreadsheet",
         '<table:table table:name="Sluice"><table:table-row>'
         '<table:table-cell office:value-type="float" office:value="1"><text:p>1</text:p></table:table-cell>'
         "</table:table-row></table:table>",
     ),
+    names=named("OpenDocument ({})", "ods") | named("spreadsheet", "application/vnd.oasis.opendocument.spreadsheet"),
+    second_formats=SecondFormats.AROUND,
 )
 
 ODP: Final = Format(
     name="odp",
+    family=Family.DOCUMENT,
     content_type="application/vnd.oasis.opendocument.presentation",
     extensions=frozenset({"odp", "otp"}),
     matches=lambda source: _family_of(source) == "presentation",
+    match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_presentation,
+    facts=partial(measure_opendocument, counted=("slides", "page")),
+    own_facts=frozenset({"encrypted", "slides"}),
     sample=lambda: _make_package(
         "presentation",
         "<draw:page><draw:frame><draw:text-box><text:p>Sluice</text:p></draw:text-box></draw:frame></draw:page>",
     ),
+    names=named("OpenDocument ({})", "odp") | named("presentation", "application/vnd.oasis.opendocument.presentation"),
+    second_formats=SecondFormats.AROUND,
 )

@@ -4,7 +4,7 @@
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, SecondFormats, has_no_flags, named
 from sluice_inspect.formats.parquet.footer import MAGIC, MAGIC_ENCRYPTED, ColumnChunk, read_footer
 from sluice_inspect.formats.parquet.pages import ChunkReader
 from sluice_inspect.formats.parquet.sample import encode_sample
@@ -48,9 +48,13 @@ def _read_chunk(source: Source, chunk: ColumnChunk, end: int, deadline: Deadline
 
 FORMAT: Final = Format(
     name="parquet",
+    family=Family.DOCUMENT,
     content_type="application/vnd.apache.parquet",
     extensions=frozenset({"parquet"}),
     matches=lambda source: source.head.startswith((MAGIC, MAGIC_ENCRYPTED)),
     examine=_examine,
+    facts=has_no_flags,
     sample=encode_sample,
+    names=named("Parquet", "parquet"),
+    second_formats=SecondFormats.NOWHERE,
 )

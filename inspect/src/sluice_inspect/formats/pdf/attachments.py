@@ -7,7 +7,7 @@ import pikepdf
 
 from sluice_inspect.budget import CHUNK_BYTES
 from sluice_inspect.formats.pdf.raw import has_header
-from sluice_inspect.pdf_repair import repair_is_costly
+from sluice_inspect.formats.pdf.reading import PdfReading
 from sluice_inspect.source import Source
 
 _TREE_DEPTH: Final = 16
@@ -19,10 +19,11 @@ _HEADER: Final = b"%PDF"
 
 def attachment_ranges(source: Source) -> list[tuple[int, int]]:
     """Return start and end of the data of each attachment, as it is in the file. None of them if it cannot be read."""
-    if source.cached(repair_is_costly):
+    reading = source.cached(PdfReading)
+    if reading.is_costly:
         return []
     try:
-        with pikepdf.open(source.open(), suppress_warnings=True) as pdf:
+        with reading.qpdf() as pdf:
             table = pdf.get_xref_table()
             # Offsets count from the header, which may follow other bytes.
             shift = max(0, source.head.find(_HEADER)) if has_header(source.head) else 0

@@ -7,8 +7,8 @@ from typing import Final
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.formats.pdf.raw import FLATE, STREAM, STREAM_OR_CR, inflate
+from sluice_inspect.formats.pdf.repair import dictionary_before, keywords
 from sluice_inspect.images.strict_jpeg import is_common_jpeg, jpeg_error, jpeg_pixels
-from sluice_inspect.pdf_repair import dictionary_before, keywords
 
 _SMALL_FILE: Final = 6144  # bytes; in smaller files a shorter run of zeros is a hole
 _HOLE_BYTES: Final = 1024

@@ -2,10 +2,9 @@
 # Strict parsers refuse one readable PDF in eight, since readers repair a lot, so warnings never decide. What decides: a
 # cut end, holes of zeros, page content that does not decode, and several damaged streams in one file.
 
-import io
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import pikepdf
@@ -13,8 +12,8 @@ import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.pdf import collect
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
+from sluice_inspect.formats.pdf.attachments import attachment_ranges
 from sluice_inspect.formats.pdf.blank import is_blank
 from sluice_inspect.formats.pdf.damage import (
     count_invalid_words,
@@ -24,16 +23,17 @@ from sluice_inspect.formats.pdf.damage import (
     lost_bytes,
 )
 from sluice_inspect.formats.pdf.drawings import PageLoads, object_seconds, refuse_multiplied_drawings
+from sluice_inspect.formats.pdf.facts import collect, measure_pdf
+from sluice_inspect.formats.pdf.parts import OPENER
 from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs
+from sluice_inspect.formats.pdf.reading import PdfReading
 from sluice_inspect.formats.pdf.streams import StreamSummary, check_streams, has_content_beside_pages
-from sluice_inspect.pdf_repair import repair_is_costly
 from sluice_inspect.report import Corrupt, Encrypted, FactSheet, Limits, TooComplex
 from sluice_inspect.source import Source
 
 logging.getLogger("pikepdf").setLevel(logging.CRITICAL)  # it logs what qpdf repairs, and quotes the file
 logging.getLogger("pypdfium2").setLevel(logging.CRITICAL)
 
-_IN_MEMORY: Final = 128 * 1024**2  # a larger file is read in pieces by the libraries, and not searched for holes
 _PAGE_CONTENT_MOST: Final = 32 * 1024**2  # bytes of an unpacked stream beyond which PDFium is not asked to load pages
 _INVALID_WORDS_MOST: Final = 3  # words with impossible bytes that are not a writer's mistake
 _JUDGED_PAGES_MOST: Final = 2000  # pages beyond which a document is not searched for one that shows something
@@ -42,15 +42,16 @@ _PIXELS_MOST: Final = 120_000_000  # pixels of a picture beyond which pages are 
 
 def _examine(source: Source, limits: Limits) -> Examination:
     check_end(source.tail)
-    if source.cached(repair_is_costly):
+    reading = source.cached(PdfReading)
+    if reading.is_costly:
         raise TooComplex("searching for the ends of the document's streams takes too long")
-    data = source.read_at(0, source.size) if source.size <= _IN_MEMORY else None
+    data = reading.data
     if data is not None:
         refuse_bombs(data, limits)
     deadline = Deadline(limits.soft_seconds)
     sheet = FactSheet()
     try:
-        streams, is_encrypted, has_content_beside = _read_with_qpdf(source, data, limits, deadline, sheet)
+        streams, is_encrypted, has_content_beside = _read_with_qpdf(reading, limits, deadline, sheet)
     except Encrypted:
         if data is not None:
             _refuse_damage(data, StreamSummary(), is_encrypted=True)
@@ -58,7 +59,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
     if data is not None:
         _refuse_damage(data, streams, is_encrypted=is_encrypted)
     try:
-        with _open_document(source, data) as document:
+        with _open_document(reading) as document:
             pages = len(document)
             loaded = _load_pages(document, deadline) if streams.largest <= _PAGE_CONTENT_MOST else 0
     except Corrupt:
@@ -73,13 +74,13 @@ def _examine(source: Source, limits: Limits) -> Examination:
     }
     if has_content_beside or not 0 < loaded == pages <= _JUDGED_PAGES_MOST or streams.most_pixels > _PIXELS_MOST:
         return Examination(measures, measured=sheet)
-    return Examination(measures, lambda: _blank(source, data, limits, streams.object_seconds), sheet)
+    return Examination(measures, lambda: _blank(reading, limits, streams.object_seconds), sheet)
 
 
-def _blank(source: Source, data: bytes | None, limits: Limits, seconds: float) -> str | None:
+def _blank(reading: PdfReading, limits: Limits, seconds: float) -> str | None:
     deadline = Deadline(limits.soft_seconds)
     try:
-        with _open_with_qpdf(source, data) as pdf, _open_document(source, data) as document:
+        with reading.qpdf() as pdf, _open_document(reading) as document:
             pages = len(document)
             if not is_blank(document, deadline, seconds, PageLoads(pdf, deadline).seconds):
                 return None
@@ -89,25 +90,21 @@ def _blank(source: Source, data: bytes | None, limits: Limits, seconds: float) -
 
 
 def _read_with_qpdf(
-    source: Source, data: bytes | None, limits: Limits, deadline: Deadline, sheet: FactSheet
+    reading: PdfReading, limits: Limits, deadline: Deadline, sheet: FactSheet
 ) -> tuple[StreamSummary, bool, bool]:
     """Return the streams, whether the document is encrypted, and whether readers show more than its pages."""
     # All of it is empty if qpdf does not open the file: other readers may.
     try:
-        with _open_with_qpdf(source, data) as pdf:
+        with reading.qpdf() as pdf:
             refuse_multiplied_drawings(pdf, deadline)
             streams = check_streams(pdf, limits, deadline)
             streams.object_seconds = object_seconds(pdf, streams.most_pixels, deadline)
-            collect(pdf, source, deadline, sheet)
+            collect(pdf, reading, deadline, sheet)
             return streams, pdf.is_encrypted, has_content_beside_pages(pdf)
     except pikepdf.PasswordError as error:
         raise Encrypted("the document is protected by a password") from error
     except (pikepdf.PikepdfError, ValueError):  # numbers beyond 64 bits are a `ValueError`
         return StreamSummary(), False, False
-
-
-def _open_with_qpdf(source: Source, data: bytes | None) -> pikepdf.Pdf:
-    return pikepdf.open(io.BytesIO(data) if data is not None else source.open(), suppress_warnings=True)
 
 
 def _refuse_damage(data: bytes, streams: StreamSummary, *, is_encrypted: bool) -> None:
@@ -127,20 +124,18 @@ def _refuse_damage(data: bytes, streams: StreamSummary, *, is_encrypted: bool) -
 
 
 @contextmanager
-def _open_document(source: Source, data: bytes | None) -> Iterator[pdfium.PdfDocument]:
-    try:
-        document = pdfium.PdfDocument(data if data is not None else source.open())
-    except pdfium.PdfiumError as error:
-        code = getattr(error, "err_code", None)
-        if code == pdfium_c.FPDF_ERR_PASSWORD:
-            raise Encrypted("the document is protected by a password") from error
-        if code == pdfium_c.FPDF_ERR_SECURITY:
-            raise Encrypted("the document is protected by a scheme that is not known here") from error
-        raise Corrupt("the document cannot be opened: its objects do not lead to any page") from error
-    try:
+def _open_document(reading: PdfReading) -> Iterator[pdfium.PdfDocument]:
+    with ExitStack() as opened:
+        try:
+            document = opened.enter_context(reading.pdfium())
+        except pdfium.PdfiumError as error:
+            code = getattr(error, "err_code", None)
+            if code == pdfium_c.FPDF_ERR_PASSWORD:
+                raise Encrypted("the document is protected by a password") from error
+            if code == pdfium_c.FPDF_ERR_SECURITY:
+                raise Encrypted("the document is protected by a scheme that is not known here") from error
+            raise Corrupt("the document cannot be opened: its objects do not lead to any page") from error
         yield document
-    finally:
-        document.close()
 
 
 def _load_pages(document: pdfium.PdfDocument, deadline: Deadline) -> int:
@@ -177,9 +172,16 @@ def _sample() -> bytes:
 
 FORMAT: Final = Format(
     name="pdf",
+    family=Family.DOCUMENT,
     content_type="application/pdf",
     extensions=frozenset({"pdf"}),
     matches=lambda source: has_header(source.head),
+    match_order=MatchOrder.HEADER_IN_HEAD,
     examine=_examine,
+    facts=measure_pdf,
+    own_facts=frozenset({"encrypted", "pages", "attachments"}),
+    opener=OPENER,
     sample=_sample,
+    names=named("PDF", "application/pdf"),
+    attachments=attachment_ranges,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluice_inspect.budget import CHUNK_BYTES
-from sluice_inspect.pdf_repair import dictionary_before, keywords
+from sluice_inspect.formats.pdf.repair import dictionary_before, keywords
 from sluice_inspect.report import Corrupt, Finding, Limits, TooComplex, Unsafe
 from sluice_inspect.signatures import has_binary_signature, is_web_page
 

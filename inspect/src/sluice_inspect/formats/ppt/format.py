@@ -2,11 +2,13 @@
 # As with PPTX, the blank rule counts slides and notes, without masters, slide numbers, dates, footers, and placeholders
 # and text boxes without text.
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.ole import measure_compound, read_stream
+from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.formats.ppt.presentation import (
     NOTES,
     SHAPE,
@@ -16,10 +18,11 @@ from sluice_inspect.formats.ppt.presentation import (
     SLIDES,
     Presentation,
 )
-from sluice_inspect.office.compound import check_container, is_compound_document, make_compound
+from sluice_inspect.office.compound import check_container, content_end, is_compound_document, make_compound
 from sluice_inspect.office.officeart import Record, has_picture_ink, records
-from sluice_inspect.report import Limits
+from sluice_inspect.report import FactSheet, Limits
 from sluice_inspect.source import Source
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.plaintext import INVISIBLE
 
 _TEXT_CHARS: Final = 0x0FA0  # text in UTF-16
@@ -34,6 +37,11 @@ _FILL, _LINE = 0x01BF, 0x01FF
 _FILL_BIT, _LINE_BIT = 0x10, 0x08
 _STATED: Final = 16  # a boolean property is stated when the bit this much higher is set as well
 _HIDDEN, _HIDDEN_BIT = 0x03BF, 0x02
+# Records of [MS-PPT] by version and instance, type, and length where it is fixed.
+_HAS_MACROS: Final = re.compile(rb"\x02\x00\x00\x04\x0c\0\0\0[\s\S]{4}[\x01-\xff]")  # VbaInfoAtom, 2.4.10.2
+_EMBEDDED: Final = b"\x0f\x00\xcc\x0f"
+_LINKED: Final = b"\x0f\x00\xce\x0f"
+_CONTROL: Final = b"\x0f\x00\xee\x0f"
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
@@ -210,11 +218,27 @@ def _make_store(pictures: Sequence[bytes]) -> bytes:
     return make_record(0x040B, store, container=True)
 
 
+def _facts(subject: Subject, sheet: FactSheet) -> None:
+    container = measure_compound(subject, sheet)
+    data = read_stream(container, sheet, "powerpoint document")
+    if _HAS_MACROS.search(data):
+        sheet.flags.add("macro")
+    for mark, flag in ((_EMBEDDED, "object.ole"), (_LINKED, "link.external"), (_CONTROL, "object.activex")):
+        if mark in data:
+            sheet.flags.add(flag)
+
+
 FORMAT: Final = Format(
     name="ppt",
+    family=Family.DOCUMENT,
     content_type="application/vnd.ms-powerpoint",
     extensions=frozenset({"ppt", "pps", "pot"}),
     matches=lambda source: is_compound_document(source, "ppt"),
     examine=_examine,
+    facts=_facts,
+    own_facts=frozenset({"encrypted", "slides"}),
     sample=lambda: make_presentation([make_text_box("Sluice")]),
+    names=named("PowerPoint ({})", "ppt pps pot") | named("presentation", "application/vnd.ms-powerpoint"),
+    content_end=content_end,
+    is_office=True,
 )

@@ -5,13 +5,15 @@
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO, Final
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.facts.media import measure_picture
+from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.formats.tiff import directory as tiff
 from sluice_inspect.formats.tiff.directory import DRAWN, Directory, DirectoryReader, Tag, TiffHeader, read_header
 from sluice_inspect.formats.tiff.segments import (
@@ -215,9 +217,14 @@ def _directory_bytes(header: TiffHeader, tags: Mapping[int, Tag]) -> bytes:
 
 FORMAT: Final = Format(
     name="tiff",
+    family=Family.PICTURE,
     content_type="image/tiff",
     extensions=frozenset({"tif", "tiff", "btf", "tf8"}),
     matches=lambda source: read_header(source) is not None,
+    match_order=MatchOrder.PICTURE,
     examine=_examine,
+    facts=partial(measure_picture, plugin="TIFF", has_pages=True),
+    own_facts=frozenset({"pages"}),
     sample=lambda: sample_picture("TIFF"),
+    names=named("TIFF", "tif"),
 )

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
+from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.formats.xls.cells import SheetCells, SheetEntry, WorkbookGlobals, visible_rows
+from sluice_inspect.formats.xls.facts import measure_workbook
 from sluice_inspect.formats.xls.records import (
     BARE_BEGINNINGS,
     OLD_BEGINNINGS,
@@ -18,7 +19,13 @@ from sluice_inspect.formats.xls.records import (
     check_records,
     open_workbook,
 )
-from sluice_inspect.office.compound import CompoundFile, check_container, is_compound_document, make_compound
+from sluice_inspect.office.compound import (
+    CompoundFile,
+    check_container,
+    content_end,
+    is_compound_document,
+    make_compound,
+)
 from sluice_inspect.office.officeart import MAX_PICTURE_BYTES, PictureCheck, has_picture_ink, pictures
 from sluice_inspect.report import Encrypted, Limits, Measure, Unsupported
 from sluice_inspect.source import Source
@@ -135,9 +142,15 @@ def make_label(row: int, column: int, text: str, style: int = 0) -> bytes:
 
 FORMAT: Final = Format(
     name="xls",
+    family=Family.DOCUMENT,
     content_type="application/vnd.ms-excel",
     extensions=frozenset({"xls", "xlt", "xla"}),
     matches=lambda source: source.head.startswith(_BARE) or is_compound_document(source, "xls"),
     examine=_examine,
+    facts=measure_workbook,
+    own_facts=frozenset({"encrypted", "sheets"}),
     sample=lambda: make_workbook([make_number(0, 0, 1)]),
+    names=named("Excel ({})", "xls xlt") | named("spreadsheet", "application/vnd.ms-excel"),
+    content_end=content_end,
+    is_office=True,
 )

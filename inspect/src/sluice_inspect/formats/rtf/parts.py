@@ -12,11 +12,13 @@ from enum import Enum, auto
 from itertools import chain, product
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess
+from sluice_inspect.formats.rtf.reading import RtfReading
+from sluice_inspect.parts import Certainty, Opener, Part
+from sluice_inspect.source import RandomAccess
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.content import Part
+from sluice_inspect.threats.detect import ascii_of
 
-_MARK: Final = re.compile(rb"\\(objdata|objalias|datastore|pict)(?![A-Za-z])(-?\d+)? ?")
+_DESTINATIONS: Final = frozenset({b"objdata", b"objalias", b"datastore", b"pict"})
 _TOKEN: Final = re.compile(
     rb"(?P<brace>[{}])|[^{}\\]+"
     rb"|\\(?:(?P<word>[A-Za-z]+)(?P<number>-?\d+)? ?|'(?P<byte>[^{}\\]{1,2})?|(?P<symbol>[^A-Za-z']))",
@@ -24,7 +26,6 @@ _TOKEN: Final = re.compile(
 )
 _NOT_HEX: Final = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
 _JUNK: Final = re.compile(rb"[^0-9a-fA-F\s]+")
-_UC: Final = re.compile(rb"\\uc(\d{1,3})(?!\d)")
 _WORD_LETTERS: Final = 32  # of which the specification says that no control word has more
 _NUMBER_DIGITS: Final = 10
 _BYTE_DIGITS: Final = 2
@@ -92,17 +93,20 @@ def rtf_parts(source: RandomAccess) -> Iterator[Part]:
     Objects and data that mislead are yielded once for each different reading.
     """
     # clamd reads such objects, but not those with control words or groups between their digits (measured, 1.4.6).
-    data = source.mapped()
+    reading = source.cached(RtfReading)
+    data = reading.data
     unread, tokens_left = _MAX_READ_TIMES * len(data) + _READ_FLOOR_BYTES, _MAX_TOKENS
-    readings, objects = _Readings(_skip_counts(data)), 0
-    for mark in _MARK.finditer(data):
-        is_ole = mark[1] in {b"objdata", b"objalias"}
-        objects += mark[1] != b"pict"
+    readings, objects = _Readings(_skip_counts(reading)), 0
+    for mark in reading.words():
+        if mark.text not in _DESTINATIONS:
+            continue
+        is_ole = mark.text in {b"objdata", b"objalias"}
+        objects += mark.text != b"pict"
         if objects > _MAX_OBJECTS:
             raise OverBudget(f"a Rich Text document with more than {_MAX_OBJECTS} objects")
-        starts = [mark.end()]
-        if len(mark[2] or b"") > _NUMBER_DIGITS:  # for some readers, these are the first digits of the object
-            starts.append(mark.start(2))
+        starts = [mark.end]
+        if len(mark.number) > _NUMBER_DIGITS:  # for some readers, these are the first digits of the object
+            starts.append(mark.start + 1 + len(mark.text))
         has_binary = True
         for start, with_binary in product(starts, (True, False)):
             if not with_binary and not has_binary:
@@ -112,7 +116,7 @@ def rtf_parts(source: RandomAccess) -> Iterator[Part]:
             unread -= found.end - start
             if unread < 0:
                 raise OverBudget("a Rich Text document whose objects overlap")
-            if mark[1] == b"pict":
+            if mark.text == b"pict":
                 yield Part("", iter((_decode(found, {}, 1),)))
                 break
             has_binary = any(token.type is _Type.BINARY for token in found.tokens)
@@ -122,9 +126,9 @@ def rtf_parts(source: RandomAccess) -> Iterator[Part]:
         raise OverBudget("a Rich Text object that readers read in more ways than are tried")
 
 
-def _skip_counts(data: memoryview) -> list[int]:
+def _skip_counts(reading: RtfReading) -> list[int]:
     """Return how many characters a Unicode character may replace where an object begins, the default of one first."""
-    return [1, *sorted({int(found[1]) for found in _UC.finditer(data)} - {1})]
+    return [1, *sorted({count for count in reading.short_skip_counts if count is not None} - {1})]
 
 
 def _read_object(data: memoryview, at: int, most: int, *, with_binary: bool) -> _Object:
@@ -338,3 +342,8 @@ class _Digits:
 
     def drop_half(self) -> None:
         self._half = b""
+
+
+OPENER: Final = Opener(
+    begins=lambda head: ascii_of(head).lstrip().startswith(b"{\\rt"), certainty=Certainty.WORD, parts=rtf_parts
+)

@@ -1,22 +1,10 @@
 """The file whose facts are measured, with what its examination said."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from sluice_inspect.report import Limits, Measure, Outcome
 from sluice_inspect.source import Source
-
-# A scheme of the network, or a server by its name; drive letters and `file:///C:/` are the reader's own computer.
-_REMOTE: Final = re.compile(
-    r"\s*(?:(?!file:)[a-z][a-z0-9+.-]+:|[\\/]{2}|file:[\\/]{2}(?![\\/])|file:[\\/]{4})", re.IGNORECASE
-)
-
-
-def is_remote(address: str) -> bool:
-    """Return whether an address leads to another computer."""
-    return _REMOTE.match(address) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,16 @@ from typing import Final
 import pikepdf
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.pdf_forms import loads_or_sends
-from sluice_inspect.facts.subject import Subject, is_remote
-from sluice_inspect.pdf_repair import repair_is_costly
+from sluice_inspect.facts.fields import is_remote
+from sluice_inspect.formats.pdf.forms import loads_or_sends
+from sluice_inspect.formats.pdf.parts import stream_content
+from sluice_inspect.formats.pdf.reading import PdfReading
+from sluice_inspect.formats.pdf.scripts import decode_script
+from sluice_inspect.formats.pdf.written import ACTIVE_NAME, read_unlisted, read_written
 from sluice_inspect.programs import HEAD_BYTES, attachment_flag
 from sluice_inspect.report import FactSheet
-from sluice_inspect.source import Source
+from sluice_inspect.subject import Subject
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.pdf import stream_content
-from sluice_inspect.threats.pdf_damage import ACTIVE_NAME, read_unlisted, read_written
-from sluice_inspect.threats.pdf_scripts import decode_script
 
 # Addresses are of interest if they begin as those of scripts and files do, or are not written in letters.
 _TELLING: Final = re.compile(
@@ -36,7 +36,6 @@ _BLANKS: Final = re.compile(r"[\x00-\x20]+")
 _SCRIPT_ADDRESS: Final = re.compile(r"(?:javascript|vbscript):")
 _ERRORS: Final = (pikepdf.PikepdfError, ValueError, TypeError, AttributeError, RuntimeError)
 _WRITTEN_FLAGS: Final = {"JS": "script.pdf", "JavaScript": "script.pdf", "Launch": "launch.pdf"}
-_REREAD_MOST: Final = 128 * 1024**2  # bytes of a document whose bytes are searched
 _TOO_DEEP: Final = "deeply nested"  # what qpdf says of an object of more than 500 levels, which it leaves out
 
 
@@ -50,14 +49,15 @@ def measure_pdf(subject: Subject, sheet: FactSheet) -> None:
 
 
 def _read_again(subject: Subject, sheet: FactSheet) -> None:
-    if subject.source.cached(repair_is_costly):
+    reading = subject.source.cached(PdfReading)
+    if reading.is_costly:
         sheet.complete = False
         return
     try:
-        with pikepdf.open(subject.source.open(), suppress_warnings=True) as pdf:
+        with reading.qpdf() as pdf:
             sheet.facts["encrypted"] = False
             sheet.facts["pages"] = len(pdf.pages)
-            collect(pdf, subject.source, Deadline(subject.limits.soft_seconds), sheet)
+            collect(pdf, reading, Deadline(subject.limits.soft_seconds), sheet)
     except pikepdf.PasswordError:
         sheet.facts["encrypted"] = True
         sheet.complete = False
@@ -65,7 +65,7 @@ def _read_again(subject: Subject, sheet: FactSheet) -> None:
         sheet.complete = False
 
 
-def collect(pdf: pikepdf.Pdf, source: Source, deadline: Deadline, sheet: FactSheet) -> None:
+def collect(pdf: pikepdf.Pdf, reading: PdfReading, deadline: Deadline, sheet: FactSheet) -> None:
     """Add attachments and flags of an open document, as far as it can be read. Raise nothing."""
     found = _ActiveContent(sheet, deadline)
     try:
@@ -74,24 +74,23 @@ def collect(pdf: pikepdf.Pdf, source: Source, deadline: Deadline, sheet: FactShe
                 sheet.complete = False
                 break
             found.examine(each)
-        warnings = pdf.get_warnings()
-        if any(_TOO_DEEP in str(warning) for warning in warnings):
+        warnings = [*reading.object_warnings, *map(str, pdf.get_warnings())]
+        if any(_TOO_DEEP in warning for warning in warnings):
             # No writer nests its objects like that, and some readers follow what is in them.
             sheet.flags |= {"script.pdf", "launch.pdf"}
             sheet.complete = False
         else:
-            _add_written(source, found.names, sheet, is_damaged=bool(warnings))
+            _add_written(reading.data, found.names, sheet, is_damaged=bool(warnings))
     except _ERRORS:
         sheet.complete = False
     sheet.facts["attachments"] = len(found.attachments)
 
 
-def _add_written(source: Source, found: Counter[str], sheet: FactSheet, *, is_damaged: bool) -> None:
+def _add_written(data: bytes | None, found: Counter[str], sheet: FactSheet, *, is_damaged: bool) -> None:
     """Add what is written in a document and was not found in its objects: another reader may find it."""
-    if source.size > _REREAD_MOST:
+    if data is None:
         sheet.complete = False
         return
-    data = source.read_at(0, source.size)
     if is_damaged:
         written = read_written(data)
         sheet.complete &= written.is_complete and written.exceeds(found) <= _WRITTEN_FLAGS.keys()

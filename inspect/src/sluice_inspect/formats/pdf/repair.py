@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccess
+from sluice_inspect.source import RandomAccess
 
 # Expressions that begin with a plain word are searched ten times as fast as those that look behind first: whether the
 # word is `endstream` is asked of what was found.

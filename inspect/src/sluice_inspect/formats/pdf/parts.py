@@ -9,20 +9,22 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
 from typing import Final
 
 import pikepdf
 
-from sluice_inspect.archives.container import RandomAccess, read_pieces
-from sluice_inspect.pdf_repair import repair_is_costly
+from sluice_inspect.formats.pdf.reading import PdfReading
+from sluice_inspect.formats.pdf.scripts import decode_script, readings_of
+from sluice_inspect.formats.pdf.unlisted import unlisted_objects
+from sluice_inspect.formats.pdf.written import ACTIVE_NAME, read_written
+from sluice_inspect.parts import Certainty, Opener, Part, PasswordRequired
 from sluice_inspect.program_names import is_program_name
+from sluice_inspect.source import RandomAccess, read_pieces
 from sluice_inspect.threats.budget import OverBudget
-from sluice_inspect.threats.content import Part, PasswordRequired, as_file
-from sluice_inspect.threats.pdf_damage import ACTIVE_NAME, read_written
-from sluice_inspect.threats.pdf_objects import unlisted_objects
-from sluice_inspect.threats.pdf_scripts import decode_script, readings_of
 from sluice_inspect.threats.streams import inflate
 
+_HEADER_WITHIN: Final = 1024
 _FLATE_FILTERS: Final = frozenset({"/FlateDecode", "/Fl"})
 _TEXT_FILTERS: Final = frozenset({"/ASCII85Decode", "/A85", "/ASCIIHexDecode", "/AHx"})
 _NO_DIGITS: Final = re.compile(rb"[^0-9A-Fa-f]+")
@@ -38,7 +40,6 @@ _LAUNCH_SYSTEMS: Final = ("/Win", "/Unix", "/Mac", "/DOS")
 _ATTACHMENT_KEY: Final = re.compile(rb"EmbeddedFile|/EF\b")
 _SEARCHED_BYTES: Final = 1024**2
 _MAX_SCRIPTS: Final = 4 * 1024**2  # the rules see as much at once, also with characters of two bytes
-_MAX_REREAD_BYTES: Final = 128 * 1024**2
 
 
 def sample() -> bytes:
@@ -52,27 +53,27 @@ def sample() -> bytes:
 
 def pdf_parts(source: RandomAccess) -> Iterator[Part]:
     """Yield the parts. Raise `PasswordRequired`, and `OverBudget` for what cannot be read and may hold attachments."""
-    if repair_is_costly(source):
+    reading = source.cached(PdfReading)
+    if reading.is_costly:
         raise OverBudget("a PDF whose repair takes too long")
-    try:
-        pdf = pikepdf.open(as_file(source), suppress_warnings=True)
-    except pikepdf.PasswordError as error:
-        raise PasswordRequired from error
-    except (pikepdf.PdfError, ValueError, RuntimeError, OverflowError) as error:
-        if any(_ATTACHMENT_KEY.search(piece) for piece in read_pieces(source, piece_bytes=_SEARCHED_BYTES)):
-            raise OverBudget("a damaged PDF with attachments that cannot be unpacked") from error
-        return
-    with pdf:
+    with ExitStack() as opened:
+        try:
+            pdf = opened.enter_context(reading.qpdf())
+        except pikepdf.PasswordError as error:
+            raise PasswordRequired from error
+        except (pikepdf.PdfError, ValueError, RuntimeError, OverflowError) as error:
+            if any(_ATTACHMENT_KEY.search(piece) for piece in read_pieces(source, piece_bytes=_SEARCHED_BYTES)):
+                raise OverBudget("a damaged PDF with attachments that cannot be unpacked") from error
+            return
         listed = {getattr(each, "objgen", (0, 0)) for each in pdf.objects}  # numbers come as such
         yield from _document_parts(pdf)
         names = _active_names(pdf)
-        is_damaged = bool(pdf.get_warnings())
-    if source.size > _MAX_REREAD_BYTES:
+        is_damaged = bool(reading.object_warnings or pdf.get_warnings())
+    if reading.data is None:
         return
-    data = source.read_at(0, source.size)
-    yield from _unlisted_parts(data, listed)
+    yield from _unlisted_parts(reading.data, listed)
     if is_damaged:
-        yield from _damaged_parts(data, names)
+        yield from _damaged_parts(reading.data, names)
 
 
 def _unlisted_parts(data: bytes, listed: AbstractSet[tuple[int, int]]) -> Iterator[Part]:
@@ -269,3 +270,12 @@ def _has_predictor(stream: pikepdf.Stream) -> bool:
     parameters = stream.get("/DecodeParms", stream.get("/DP"))
     each_filter = list(parameters) if isinstance(parameters, pikepdf.Array) else [parameters]
     return any(isinstance(each, pikepdf.Dictionary) and int(each.get("/Predictor", 1)) > 1 for each in each_filter)
+
+
+OPENER: Final = Opener(
+    begins=lambda head: b"%PDF-" in head[:_HEADER_WITHIN],
+    certainty=Certainty.HEADER,
+    parts=pdf_parts,
+    is_complete=True,
+    sample=sample,
+)

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.subject import is_remote
+from sluice_inspect.facts.fields import is_remote
 
 _MARK: Final = re.compile(
     r"<!--.*?(?:-->|\Z)"

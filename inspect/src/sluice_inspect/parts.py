@@ -1,12 +1,10 @@
-"""What openers read and yield: slices and file objects over random-access bytes, and parts packed in a file."""
+"""What is packed in a file: its parts, and how the scan opens the formats that hold some."""
 
-import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from enum import IntEnum, auto
 
-from sluice_inspect.archives.container import RandomAccess, read_pieces
-from sluice_inspect.source import RandomAccessReader
+from sluice_inspect.source import Arguments, RandomAccess, T, read_pieces
 
 
 class PasswordRequired(Exception):
@@ -33,6 +31,26 @@ class Part:
     is_picture: bool = False
 
 
+class Certainty(IntEnum):
+    """How sure it is that bytes are of a format: the surest comes first."""
+
+    SIGNATURE = auto()  # at the start
+    HEADER = auto()  # somewhere in the first bytes
+    WORD = auto()  # a few letters, behind white space
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opener:
+    """How the scan recognises content of a format, within other files too, and what it finds packed in it."""
+
+    begins: Callable[[bytes], bool]  # whether any reader takes bytes for the format that begin with these 64 KiB
+    certainty: Certainty
+    # Yields the parts. Raises `PasswordRequired`, `UnknownPacking`, or `OverBudget` for what cannot be opened.
+    parts: Callable[[RandomAccess], Iterator[Part]]
+    is_complete: bool = False  # clamd opens nothing in it that is not opened here
+    sample: Callable[[], bytes] | None = None  # makes a file that loads all that other files may need
+
+
 class ContentRange:
     """A part of other random-access bytes."""
 
@@ -54,10 +72,9 @@ class ContentRange:
         """Return a copy of all bytes."""
         return memoryview(bytearray(self.read_at(0, self.size)))
 
-
-def as_file(source: RandomAccess) -> BinaryIO:
-    """Return a reader for libraries that need a file object."""
-    return io.BufferedReader(RandomAccessReader(source.read_at, source.size), 64 * 1024)
+    def cached(self, compute: "Callable[[ContentRange, *Arguments], T]", *arguments: *Arguments) -> T:
+        """Return `compute(self, *arguments)`; nothing is kept, since these bytes are read once."""
+        return compute(self, *arguments)
 
 
 def windows(source: RandomAccess, piece_bytes: int, overlap: int) -> Iterator[tuple[int, bytes]]:

@@ -5,8 +5,10 @@
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.format import Examination, Format
-from sluice_inspect.office.rtf_ink import has_rtf_ink
+from sluice_inspect.format import Examination, Family, Format, named
+from sluice_inspect.formats.rtf.facts import measure_rtf
+from sluice_inspect.formats.rtf.parts import OPENER
+from sluice_inspect.office.rtf_ink import RtfInk
 from sluice_inspect.office.rtf_tokens import Token, TokenType, read_tokens
 from sluice_inspect.report import Corrupt, Limits, TooComplex
 from sluice_inspect.source import Source
@@ -22,27 +24,50 @@ _CLOCK_INTERVAL: Final = 4096
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
-    def blank() -> str | None:
-        has_ink = has_rtf_ink(read_tokens(source.open()), limits)
-        return None if has_ink else "the document shows no text, picture, shape or border"
-
-    check, deadline = _TokenCheck(), Deadline(limits.soft_seconds)
+    # One pass over the tokens for both questions, as reading them takes longer than answering.
+    check, ink, deadline = _TokenCheck(), _Ink(limits), Deadline(limits.soft_seconds)
     for count, token in enumerate(read_tokens(source.open()), 1):
-        check.add(token)
-        if not check.groups:
+        if not check.is_done:
+            check.add(token)
+        if not ink.is_done:
+            ink.add(token)
+        if check.is_done and ink.is_done:
             break
         if count % _CLOCK_INTERVAL == 0 and deadline.has_passed:
-            return Examination({"groups": check.count, "partially_checked": True}, blank)
+            if not check.is_done:
+                return Examination({"groups": check.count, "partially_checked": True})
+            return Examination({"groups": check.count})
     if check.groups and not (check.has_8_bits and source.tail.rstrip(b" \t\r\n\0\x1a").endswith(b"}")):
         raise Corrupt(f"the document is cut: {len(check.groups)} of its groups are not closed")
     if check.controls > _MAX_CONTROLS:
         raise Corrupt(f"the document is damaged: {check.controls} control characters stand in its text")
-    return Examination({"groups": check.count}, blank)
+    blank = None if ink.may_show_something else "the document shows no text, picture, shape or border"
+    return Examination({"groups": check.count}, lambda: blank)
+
+
+class _Ink:
+    """Whether the document shows anything; it does if that cannot be read."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.is_done = False
+        self._has_failed = False
+        self._ink = RtfInk(limits)
+
+    @property
+    def may_show_something(self) -> bool:
+        return self._has_failed or self._ink.shows_something
+
+    def add(self, token: Token) -> None:
+        try:
+            self.is_done = not self._ink.needs(token)
+        except Exception:  # noqa: BLE001  (a blank rule that fails leaves the file not blank)
+            self.is_done = self._has_failed = True
 
 
 class _TokenCheck:
     def __init__(self) -> None:
         self.groups: list[bool] = []
+        self.is_done = False  # the outer group is closed
         self.count = 0
         self.controls = 0
         self.has_8_bits = False
@@ -66,14 +91,20 @@ class _TokenCheck:
                 )
             self.controls += len(text) - len(text.translate(None, _CONTROLS))
             self.has_8_bits = self.has_8_bits or len(text.translate(None, _BEYOND_ASCII)) < len(text)
+        self.is_done = not self.groups
 
 
 FORMAT: Final = Format(
     name="rtf",
+    family=Family.TEXT,
     content_type="application/rtf",
     extensions=frozenset({"rtf"}),
     tolerated_extensions=frozenset({"doc", "dot", "xls", "xlt"}),
     matches=lambda source: source.head[:1024].lstrip(_MAY_PRECEDE).startswith(_MAGIC),
     examine=_examine,
+    facts=measure_rtf,
+    opener=OPENER,
     sample=lambda: rb"{\rtf1\ansi\deff0{\fonttbl{\f0 Times New Roman;}}\f0 One line.\par}",
+    names=named("document", "application/rtf"),
+    disguise="disguised.rtf",
 )

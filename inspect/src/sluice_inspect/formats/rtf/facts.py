@@ -7,18 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.facts.fields import starts_dde
-from sluice_inspect.facts.subject import Subject, is_remote
-from sluice_inspect.office.rtf_readings import readings_of
+from sluice_inspect.facts.fields import is_remote, starts_dde
+from sluice_inspect.formats.rtf.reading import RtfReading
+from sluice_inspect.formats.rtf.readings import readings_of
 from sluice_inspect.office.rtf_tokens import Token, TokenType, read_tokens
 from sluice_inspect.report import FactSheet
 from sluice_inspect.source import open_pieces
+from sluice_inspect.subject import Subject
 
-_TELLING: Final = re.compile(
-    rb"\\(?:template|fldinst|objdata|objclass|objemb|objocx|objlink|objautlink|objupdate)(?![a-zA-Z])"
-)
 _BRACE: Final = re.compile(rb"[{}]|\\(?:[{}\\]|bin(?![A-Za-z])(-?\d{1,20})? ?)")
-_SKIP_COUNT: Final = re.compile(rb"\\uc(?![A-Za-z])(-?\d{1,20})?")
 _LINK: Final = re.compile(r"\b(?:INCLUDEPICTURE|INCLUDETEXT|INCLUDE|IMPORT|LINK)\b", re.IGNORECASE)
 _PACKAGE: Final = "5061636b616765"  # the class `Package` of an OLE 1.0 object, in its hexadecimal digits
 _OBJECT_WORDS: Final = {
@@ -44,11 +41,11 @@ _UNITS_PER_READING: Final = 10
 
 def measure_rtf(subject: Subject, sheet: FactSheet) -> None:
     """Add the flags, as far as the document is read."""
-    data, deadline = subject.source.mapped(), Deadline(subject.limits.soft_seconds)
-    finder = _RtfFinder(data, sheet, deadline)
+    reading, deadline = subject.source.cached(RtfReading), Deadline(subject.limits.soft_seconds)
+    data = reading.data
+    finder = _RtfFinder(reading, sheet, deadline)
     reached, unread = 0, _MAX_READ_TIMES * len(data) + _READ_FLOOR_BYTES
-    for found in _TELLING.finditer(data):
-        start, word = found.start(), found.group()[1:]
+    for start, word, *_ in reading.words():
         if word in _OBJECT_WORDS:
             sheet.flags.add(_OBJECT_WORDS[word])
         if word not in _DESTINATIONS or start < reached:
@@ -98,8 +95,8 @@ class _Destination:
 class _RtfFinder:
     """Adds the flags of groups."""
 
-    def __init__(self, data: memoryview, sheet: FactSheet, deadline: Deadline) -> None:
-        self._data = data
+    def __init__(self, reading: RtfReading, sheet: FactSheet, deadline: Deadline) -> None:
+        self._reading = reading
         self._sheet = sheet
         self._deadline = deadline
         self._skip_counts: Sequence[int] = ()
@@ -159,8 +156,8 @@ class _RtfFinder:
         """Return the numbers of characters that one in Unicode may replace anywhere in the document."""
         if not self._skip_counts:
             counts = {1}
-            for found in _SKIP_COUNT.finditer(self._data):
-                counts |= {0, 1} if found[1] is None else {max(0, int(found[1]))}
+            for stated in (*self._reading.short_skip_counts, *self._reading.long_skip_counts):
+                counts |= {0, 1} if stated is None else {max(0, stated)}
                 if len(counts) > _MAX_SKIP_COUNTS:
                     self._sheet.complete = False
                     break
