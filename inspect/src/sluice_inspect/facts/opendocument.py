@@ -40,11 +40,15 @@ _CLICKED: Final = ("}a", "}event-listener")
 
 
 def measure_opendocument(
-    subject: Subject, sheet: FactSheet, *, counted: tuple[str, str] | None = None, states_pages: bool = False
+    subject: Subject,
+    sheet: FactSheet,
+    *,
+    counted: tuple[str, re.Pattern[bytes]] | None = None,
+    states_pages: bool = False,
 ) -> None:
     """Add them. Raise `InspectionError` if the package cannot be read.
 
-    `counted`: a fact, and the element of which it is the number. `states_pages`: its properties state how many there are.
+    `counted`: a fact, and how the tags of the elements begin of which it is the number. `states_pages`: its properties state how many there are.
     """
     if subject.integrity is Outcome.ENCRYPTED:
         return
@@ -61,15 +65,14 @@ def measure_opendocument(
     _read_contents(counted, document, sheet)
 
 
-def _read_contents(counted: tuple[str, str] | None, document: ZipDocument, sheet: FactSheet) -> None:
-    element = None if counted is None else re.compile(rf"<(?:[\w.-]+:)?{counted[1]}[\s/>]".encode("ascii"))
+def _read_contents(counted: tuple[str, re.Pattern[bytes]] | None, document: ZipDocument, sheet: FactSheet) -> None:
     for part in document.archive.by_name:
         if part.rpartition("/")[2] not in _CONTENTS:
             continue
         if document.archive.members[document.archive.by_name[part]].unpacked > _CONTENT_BYTES:
             sheet.complete = False
             continue
-        pattern = element if part == _CONTENTS[0] else None
+        pattern = counted[1] if counted is not None and part == _CONTENTS[0] else None
         count, is_telling = _search(document, part, pattern)
         if counted is not None and pattern is not None:
             sheet.facts[counted[0]] = count

@@ -1,6 +1,7 @@
 """OpenDocument (ODF 1.3): check of the package, and the formats `ODT`, `ODS`, `ODP` with their blank rules."""
 # Readers forgive a `mimetype` that is compressed, not first or missing, and settings and macros that are not XML.
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
@@ -35,6 +36,8 @@ _MANIFEST_NAMESPACE: Final = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0
 _MEDIA_TYPE: Final = "application/vnd.oasis.opendocument."
 _FURNITURE: Final = frozenset({"date-time", "footer", "header", "page-number"})
 _FIELDS: Final = frozenset({"presentation:date-time", "presentation:footer", "presentation:header", "text:page-number"})
+_TABLES: Final = re.compile(rb"<(?:[\w.-]+:)?table[\s/>]")
+_SLIDES: Final = re.compile(rb"<(?:[\w.-]+:)?page[\s/>]")
 _CELLS: Final = frozenset({"table:table-cell", "table:covered-table-cell"})
 _GROUPS: Final = frozenset({"table:table-row-group", "table:table-column-group"})
 _BESIDE_CELLS: Final = frozenset({"office:annotation", "table:shapes"})
@@ -299,7 +302,7 @@ ODS: Final = Format(
     matches=lambda source: _family_of(source) == "spreadsheet",
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_spreadsheet,
-    facts=partial(measure_opendocument, counted=("sheets", "table")),
+    facts=partial(measure_opendocument, counted=("sheets", _TABLES)),
     own_facts=frozenset({"encrypted", "sheets"}),
     sample=lambda: _make_package(
         "spreadsheet",
@@ -319,7 +322,7 @@ ODP: Final = Format(
     matches=lambda source: _family_of(source) == "presentation",
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_presentation,
-    facts=partial(measure_opendocument, counted=("slides", "page")),
+    facts=partial(measure_opendocument, counted=("slides", _SLIDES)),
     own_facts=frozenset({"encrypted", "slides"}),
     sample=lambda: _make_package(
         "presentation",
