@@ -78,7 +78,12 @@ def _section(reason: Reason) -> tuple[str, ...]:
         ("Status", str(_status(reason))),
         ("The same bytes may pass later", "yes" if words.retryable else "no"),
     )
-    rejection = _REJECTIONS[reason.value]
+    rejection = _REJECTIONS.get(reason.value)
+    if rejection is None:
+        raise SystemExit(
+            f"No rejection by {reason.value} is recorded: add one to server/tests/api/test_rejections.py, "
+            "and run it with SLUICE_TEST_RECORD=1."
+        )
     rules = f" in a context with `{json.dumps(rejection['rules'], ensure_ascii=False)}`" if rejection["rules"] else ""
     return (
         f"## {reason.value}",

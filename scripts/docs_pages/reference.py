@@ -10,7 +10,16 @@ from docs_pages.errors import every_error
 from docs_pages.examples import ANSWERS, CHANGES, MESSAGES, SENT_HEADERS, VALUES, example_of
 from docs_pages.markdown import anchor, fenced, made_from, page, table
 from docs_pages.schemas import Schema, rules, shown_default
-from docs_pages.words import CONFLICTS, FIELDS, IN_SCHEMA, NOTES, ONLY_CONSOLE, ONLY_LINKS, ONLY_RESTORES, ONLY_UPLOADS
+from docs_pages.words import (
+    CONFLICTS,
+    IN_SCHEMA,
+    NOTES,
+    ONLY_CONSOLE,
+    ONLY_LINKS,
+    ONLY_RESTORES,
+    ONLY_UPLOADS,
+    meaning_of,
+)
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES
 from sluice.api.app import make_endpoints
 from sluice.errors import SluiceError
@@ -119,7 +128,7 @@ def _is_public(one: Operation) -> bool:
 
 def _parameter(said: Mapping[str, Any]) -> tuple[str, ...]:
     schema = {**said["schema"], "anyOf": [one for one in said["schema"].get("anyOf", []) if one != {"type": "null"}]}
-    meaning = said.get("description") or FIELDS[said["name"]]
+    meaning = said.get("description") or meaning_of(said["name"])
     return (
         f"`{said['name']}`",
         said["in"],
@@ -151,7 +160,7 @@ def _meaning(schema_name: str, field: str, schema: Schema) -> str:
     said = schema.get("description") or next(
         (o["description"] for o in schema.get("anyOf", ()) if "description" in o), None
     )
-    return str(own or said or FIELDS[field])
+    return str(own or said or meaning_of(field))
 
 
 def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:

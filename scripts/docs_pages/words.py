@@ -114,6 +114,14 @@ FIELDS: Final[Mapping[str, str]] = {
     "window_seconds": "Length of the sliding window.",
 }
 
+
+def meaning_of(field: str) -> str:
+    """Return the meaning of a field whose schema has no description. Exit if it has none here either."""
+    if field not in FIELDS:
+        raise SystemExit(f"The field {field} has no description in its model, and none in scripts/docs_pages/words.py.")
+    return FIELDS[field]
+
+
 _OF_A_FILE: Final = {
     "context_key": "The context that the file was uploaded into.",
     "metadata": "What was sent with the upload.",
