@@ -271,6 +271,7 @@ async def main(bucket, region, key_id, secret, endpoint):
     assert await store.abort_stale_parts("", timedelta(0), lambda key: True) == 0
     await store.delete("other")
     assert await store.delete_many(["large", "missing"]) == {}
+    await store.aclose()
     print("done")
 
 asyncio.run(main(*sys.argv[1:]))
