@@ -28,7 +28,7 @@ class Family(Enum):
 
 
 class MatchOrder(IntEnum):
-    """When a format is asked whether content is its own. Formats of the same value are asked in order of their names."""
+    """When a format is asked whether content is its own. Formats of one value are asked in the order of their names."""
 
     # Content that several formats match is the first one, so that the order between the values is a decision.
     PICTURE = auto()  # signatures at the start of pictures and fonts
@@ -75,7 +75,7 @@ def has_no_flags(_subject: Subject, _sheet: FactSheet) -> None:
 
 
 def named(name: str, codes: str) -> dict[str, str]:
-    """Return one name for several codes. `{}` in it stands for the code in capitals."""
+    """Return one name for several codes. `{}` in it is replaced by the code in capitals."""
     return {code: name.format(code.upper()) for code in codes.split()}
 
 
@@ -93,8 +93,8 @@ _FACTS_OF_FAMILIES: Final = {
 class Format:
     """One file format, and all that the rest of the package knows of it.
 
-    `examine` measures a sound file, or raises an `InspectionError` that says what is wrong. `facts` adds facts and flags
-    of any file, sound or not, that `examine` did not measure, and raises `OSError` or an `InspectionError`.
+    `examine` measures a sound file, or raises an `InspectionError` that says what is wrong. `facts` adds facts and
+    flags of any file, sound or not, that `examine` did not measure, and raises `OSError` or an `InspectionError`.
     """
 
     name: str
@@ -117,8 +117,8 @@ class Format:
     is_office: bool = False  # opened by Word, Excel or PowerPoint, which open other content under its names too
     disguise: str = ""  # the flag of this content under the name of an Office format
     second_formats: SecondFormats = SecondFormats.ANYWHERE
-    # Where the content ends of a file that holds others as they are, by the measures of the examination. A second format
-    # is searched for behind it only. It raises an `InspectionError` if that is not known.
+    # Where the content ends of a file that holds others as they are, by the measures of the examination. A second
+    # format is searched for behind it only. It raises an `InspectionError` if that is not known.
     content_end: Callable[[Source, Mapping[str, Measure]], int] | None = None
     # The ranges of files that readers list as attached, in which nothing is a second format.
     attachments: Callable[[Source], Iterable[tuple[int, int]]] | None = None

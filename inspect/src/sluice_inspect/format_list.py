@@ -1,7 +1,7 @@
 """The names of all formats, for processes that load no parser.
 
-`format_list.json` is written by `make docs` from the `Format` values, and a test compares it with them. It has the names
-of each format for people: see `Format.names`.
+`format_list.json` is written by `make docs` from the `Format` values, and a test compares it with them. It has the
+names of each format for people: see `Format.names`.
 """
 
 import json

@@ -44,8 +44,8 @@ class Source:
     def cached(self, compute: "Callable[[Source, *Arguments], T]", *arguments: *Arguments) -> T:
         """Return `compute(self, *arguments)`, computed once for this file until `forget` is called.
 
-        So the check of the format, its facts and the scan share one reading of the file. `compute` is a function or class
-        of a module, never a lambda, and the arguments are hashable. What it raises is not kept.
+        The check of the format, its facts and the scan share one reading of the file by it. `compute` is a function or
+        class of a module, never a lambda, and the arguments are hashable. What it raises is not kept.
         """
         key = (compute, *arguments) if arguments else compute
         if key not in self._cached:

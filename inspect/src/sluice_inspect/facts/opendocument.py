@@ -48,7 +48,8 @@ def measure_opendocument(
 ) -> None:
     """Add them. Raise `InspectionError` if the package cannot be read.
 
-    `counted`: a fact, and how the tags of the elements begin of which it is the number. `states_pages`: its properties state how many there are.
+    `counted`: a fact, and how the tags of the elements begin of which it is the number. `states_pages`: the
+    properties of the document state its number of pages.
     """
     if subject.integrity is Outcome.ENCRYPTED:
         return

@@ -13,7 +13,7 @@ _SKIP_COUNT: Final = b"uc"
 _KEPT: Final = 50_000  # words; a document that has more is searched again behind them
 _SHORT_DIGITS: Final = 3
 _DIGITS: Final = 20
-_LONG_COUNTS: Final = 16  # as many as nobody tries
+_LONG_COUNTS: Final = 16  # more than are tried
 
 
 class RtfWord(NamedTuple):
@@ -30,9 +30,9 @@ class RtfReading:
 
     def __init__(self, source: RandomAccess) -> None:
         self.data = source.mapped()
-        # How many characters one in Unicode may replace, as `\uc` states it, in up to three digits; None without a number.
+        # How many characters one in Unicode may replace, as `\uc` states it, in up to three digits; None: no number.
         self.short_skip_counts: dict[int | None, None] = {}
-        # The same in more digits or below zero, up to so many different ones that readings are given up.
+        # The same in more digits or below zero, up to the number at which the readings are not tried.
         self.long_skip_counts: dict[int, None] = {}
         self._kept: list[RtfWord] = []
         self._searched_again_from: int | None = None
