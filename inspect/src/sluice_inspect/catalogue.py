@@ -127,7 +127,7 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "attachment.script": "A script is attached.",
     "attachment.shortcut": "A shortcut is attached.",
     "attachment.archive": "An archive or disk image is attached.",
-    "attachment.document": "A document, picture or text is attached.",
+    "attachment.document": "A document, picture, recording or text is attached.",
     "attachment.other": "A file of another kind is attached.",
     "script.svg": "The drawing has a script, an event handler, or a link that is one.",
     "script.html": "The web page, or a page of the book, has a script, an event handler, or a link that is one.",

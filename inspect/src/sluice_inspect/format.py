@@ -13,6 +13,7 @@ from sluice_inspect.parts import Opener
 from sluice_inspect.report import FactSheet, Limits, Measure
 from sluice_inspect.source import Source
 from sluice_inspect.subject import Subject
+from sluice_inspect.unpacking import Container
 
 
 class Family(Enum):
@@ -106,6 +107,7 @@ class Format:
     examine: Callable[[Source, Limits], Examination]
     facts: Callable[[Subject, FactSheet], None]
     own_facts: frozenset[str] = frozenset()  # the names of `catalogue.FACTS` that it gives besides those of its family
+    container: Container | None = None  # how it is opened within an archive; None if it is read as one member
     opener: Opener | None = None  # how the scan opens what is packed in it; None if nothing is, or for what is shared
     sample: Callable[[], bytes]  # makes a small good file for the start-up self-test
     # English names for people, by the name of the format, by extension or by the beginning of a media type. What has no
@@ -113,7 +115,12 @@ class Format:
     names: Mapping[str, str] = field(default_factory=dict)
     tolerated_extensions: frozenset[str] = frozenset()  # promise another format, yet are no mismatch: .mkv for WebM
     missing_reader: str = ""  # the optional library that reads this content, if not installed: it is unsupported then
+    # Names of the format under which a web page, too, is no mismatch: programs export pages as .doc, and a page is
+    # Markdown.
+    page_extensions: frozenset[str] = frozenset()
     is_text: bool = False
+    is_any_text: bool = False  # every text is one: a browser may take it for a page by its first tags
+    may_be_text: bool = False  # no text format, but many programs save text under its names: tables as .xls
     is_office: bool = False  # opened by Word, Excel or PowerPoint, which open other content under its names too
     disguise: str = ""  # the flag of this content under the name of an Office format
     second_formats: SecondFormats = SecondFormats.ANYWHERE

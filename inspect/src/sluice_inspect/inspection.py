@@ -35,7 +35,7 @@ from sluice_inspect.report import (
     reportable_measures,
 )
 from sluice_inspect.signatures import is_sniffed_as_page, is_web_archive, is_web_page
-from sluice_inspect.sniff import FOREIGN, PAGE, TEXT, extension_of
+from sluice_inspect.sniff import FOREIGN, TEXT, extension_of
 from sluice_inspect.source import HEAD_BYTES, MemoryBacked, Source
 from sluice_inspect.subject import Subject
 from sluice_inspect.text.plaintext import is_white_space
@@ -48,7 +48,7 @@ _FILLS: Final = {0x00: "zeros", 0xFF: "ones"}
 _FILL_CHUNK: Final = 16 * HEAD_BYTES
 _ERROR_TEXT_MAX: Final = 300
 _DEFAULT_LIMITS: Final = Limits()
-_WALKERS: Final = "sluice_inspect.archives."
+_WALKERS: Final = ("sluice_inspect.archives.", "sluice_inspect.unpacking")
 
 # Imported when one of their names is first used: ciphers need their backend, Pillow ImageCms for pictures in Lab.
 _LAZY_MODULES: Final = (
@@ -133,9 +133,7 @@ def _inspect_content(source: Source, extension: str, limits: Limits) -> Report:
     subject = Subject(
         source, format_name or "", file_type.content_type, extension, limits, result.integrity, result.measures
     )
-    named = format_of(extension)
-    has_office_name = named is not None and named.is_office
-    sheet = measure_facts(file_type.format, subject, result.measured, has_office_name=has_office_name)
+    sheet = measure_facts(file_type.format, subject, result.measured, named=format_of(extension))
     return Report(
         format=format_name,
         content_type=file_type.content_type,
@@ -252,12 +250,8 @@ def _report_fill(fill: str, extension: str) -> Report:
 def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
     """Return what the content is; text formats have no signature and go by the name alone."""
     named, allowed = format_of(extension), FOREIGN.get(extension)
-    # Markdown may hold any tag.
-    is_sniffed = named is not None and named.name in {"text", "csv"} and is_sniffed_as_page(source.head)
-    if is_sniffed or is_web_page(source.head):
-        may_be_page = named is None or named.content_type.endswith(("/xml", "/html"))
-        if not (may_be_page if allowed is None else allowed & {TEXT, PAGE}):
-            return _FileType(None, "text/html", f"named .{extension}, but the content is a web page")
+    if _is_misplaced_page(source, named, extension):
+        return _FileType(None, "text/html", f"named .{extension}, but the content is a web page")
 
     found = sniff.recognise(source, FORMATS, named)
     # A text may begin with the letters of a binary format, as one on GIF89a does.
@@ -279,7 +273,7 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
         return _FileType(None if allowed else _find_xml(source, limits), sniff.content_type_of(source))
     if named.is_text:
         return _FileType(named, named.content_type)
-    if allowed is not None and PAGE in allowed:
+    if extension in named.page_extensions:
         is_page = is_web_page(source.head) or is_sniffed_as_page(source.head)
         text = format_of("html" if is_page else "eml" if is_web_archive(source.head) else "")
         if text and _examine(source, text, limits).integrity is Outcome.OK:
@@ -289,6 +283,15 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
     if content_type in {UNKNOWN_TYPE, named.content_type}:
         return _FileType(None, UNKNOWN_TYPE, damage=f"the file does not begin as {named.name.upper()} files do")
     return _FileType(None, content_type, f"named .{extension}, but the content is {content_type}")
+
+
+def _is_misplaced_page(source: Source, named: Format | None, extension: str) -> bool:
+    """Return whether the content is a web page, which no file of this name is."""
+    if named is None:
+        return is_web_page(source.head) and TEXT not in FOREIGN.get(extension, {TEXT})
+    if extension in named.page_extensions or named.content_type.endswith(("/xml", "/html")):
+        return False
+    return is_web_page(source.head) or (named.is_any_text and is_sniffed_as_page(source.head))
 
 
 def _find_xml(source: Source, limits: Limits) -> Format | None:

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from sluice_inspect.extensions import DISK_IMAGES, Promise, extension_of, promise_of
 from sluice_inspect.program_names import is_program_name
 
 HEAD_BYTES: Final = 512  # this many first bytes are enough
@@ -23,28 +24,7 @@ _SHORTCUTS: Final = frozenset(
 )
 # Installed or loaded rather than opened, so that no mail client lists them.
 _PROGRAMS: Final = frozenset({"action", "appimage", "class", "deb", "dex", "drv", "efi", "elf", "pkg", "rpm", "so"})
-_ARCHIVES: Final = frozenset(
-    """
-    7z ace arj bz2 cab cpio gz img iso lha lzh rar tar tbz2 tgz txz udf vhd vhdx wim xz z zip zipx zst
-    """.split()  # noqa: SIM905
-)
-_DOCUMENTS: Final = frozenset(
-    """
-    avif bmp csv doc docm docx dot dotm dotx eml epub gif heic htm html ics jpeg jpg json key md mht mp3 mp4 msg numbers
-    odp ods odt pages pdf png ppt pptm pptx ppsx rtf svg tif tiff tsv txt vcf wav webp xhtml xls xlsb xlsm xlsx xml yaml
-    """.split()  # noqa: SIM905
-)
-# What never is a text, and what is one in the hands of many honest writers: tables as .xls, pages as .doc.
-_BINARY_DOCUMENTS: Final = frozenset(
-    """
-    aac aif aiff avi avif bmp docm docx dotm dotx epub flac gif heic heif jfif jp2 jpe jpeg jpg m4a m4v mkv mov mp3 mp4
-    mpeg mpg odp ods odt ogg opus pdf png potm potx ppsm ppsx pptm pptx tif tiff wav webm webp wma wmv xlsb xlsm xlsx
-    xltm xltx
-    """.split()  # noqa: SIM905
-)
-_TEXT_OR_BINARY_DOCUMENTS: Final = frozenset(
-    {"doc", "dot", "msg", "one", "pot", "pps", "ppt", "pub", "rtf", "xls", "xlt"}
-)
+_DOCUMENTS: Final = frozenset({Promise.BINARY, Promise.DOCUMENT})
 _NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]|%PDF-")
 _WIDE_TEXT: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _MIN_TEXT: Final = 8
@@ -82,12 +62,6 @@ _BY_NAME: Final = {
 }  # fmt: skip
 
 
-def extension_of(name: str) -> str:
-    """Return the extension by which Windows would open a file: lower case, trailing dots and spaces ignored."""
-    last = re.split(r"[/\\:]", name)[-1].split("\0")[0].rstrip(". ")
-    return last.rpartition(".")[2].lower() if "." in last else ""
-
-
 def recognise(name: str, head: bytes) -> tuple[str, str] | None:
     """Return `program`, `script` or `shortcut` and the name of `PROGRAM_KINDS` that tells how, or None."""
     kind = _kind_of(head)
@@ -95,19 +69,19 @@ def recognise(name: str, head: bytes) -> tuple[str, str] | None:
         return {"shebang": SCRIPT, "lnk": SHORTCUT}.get(kind, PROGRAM), kind
     extension = extension_of(name)
     category = _BY_NAME.get(extension)
-    if category is None and extension not in _ARCHIVES and is_program_name(name):
+    if category is None and extension not in DISK_IMAGES and is_program_name(name):
         category = PROGRAM
-    if category is None and extension in _BINARY_DOCUMENTS | _TEXT_OR_BINARY_DOCUMENTS and _CODE.search(_text_of(head)):
+    if category is None and promise_of(extension) in _DOCUMENTS and _CODE.search(_text_of(head)):
         return SCRIPT, "code"
     return None if category is None else (category, "name")
 
 
 def is_disguised(name: str, head: bytes) -> bool:
     """Return whether a name promises a document, picture or recording, and the bytes are a program, script or text."""
-    extension = extension_of(name)
-    if extension not in _BINARY_DOCUMENTS | _TEXT_OR_BINARY_DOCUMENTS:
+    promise = promise_of(extension_of(name))
+    if promise not in _DOCUMENTS:
         return False
-    return recognise(name, head) is not None or (extension in _BINARY_DOCUMENTS and _text_of(head) != b"")
+    return recognise(name, head) is not None or (promise is Promise.BINARY and _text_of(head) != b"")
 
 
 def _text_of(head: bytes) -> bytes:
@@ -122,10 +96,10 @@ def attachment_flag(name: str, head: bytes) -> str:
     found = recognise(name, head)
     if found is not None:
         return f"attachment.{found[0]}"
-    extension = extension_of(name)
-    if extension in _ARCHIVES:
+    promise = promise_of(extension_of(name))
+    if promise is Promise.ARCHIVE:
         return "attachment.archive"
-    if extension in _DOCUMENTS or head.lstrip().startswith(_DOCUMENT_MAGICS):
+    if promise is not None or head.lstrip().startswith(_DOCUMENT_MAGICS):
         return "attachment.document"
     return "attachment.archive" if head.startswith(_ARCHIVE_MAGICS) else "attachment.other"
 

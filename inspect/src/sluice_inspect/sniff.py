@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import magic
 
 TEXT: Final = "text"  # in FOREIGN: any content that is written in characters
-PAGE: Final = "page"  # in FOREIGN: a web page, or a web archive (MHTML)
 
 # Extensions that no format of ours has, with the formats that may be found under them without being a mismatch.
 # Extensions that are in no list promise nothing.
@@ -23,9 +22,6 @@ FOREIGN: Final[dict[str, frozenset[str]]] = {
     for formats, extensions in {
         # Content of these formats is never one of ours: a PNG named .mp4 is a mismatch.
         "": "jxl psd wma mid midi wmv flv mpg mpeg cab iso exe dll msi",
-        # Many programs export web pages and RTF under these names, which Office opens as what they are.
-        "page rtf": "doc dot xls xlt",
-        "text": "md markdown",  # a page is Markdown, too
         "pdf text": "ai eps ps",
         "text xml": "tsv ics vcf css js",
     }.items()

@@ -25,9 +25,9 @@ JPEG = encoded(chess_board(), "JPEG")
 PAGE = b"<!DOCTYPE html>\n<html><title>502 Bad Gateway</title></html>\n"
 EXTENSIONS = sorted(extension for format_ in FORMATS for extension in format_.extensions)
 BINARY_EXTENSIONS = sorted(min(format_.extensions) for format_ in FORMATS if not format_.is_text)
-NO_WEB_PAGE_EXTENSIONS = [
-    extension for extension in BINARY_EXTENSIONS if not {"text", "page"} & FOREIGN.get(extension, frozenset())
-]
+NO_WEB_PAGE_EXTENSIONS = sorted(
+    min(format_.extensions) for format_ in FORMATS if not (format_.is_text or format_.page_extensions)
+)
 """Binary extensions under which no program opens a web page; Office does so under those of its old formats."""
 
 
@@ -44,9 +44,10 @@ def report_of(data: bytes, name: str | None) -> Report:
 @each_row(
     ("name", "module", "function"),
     [
-        ("zip", "container.Feed", "peek"), ("docx", "zip.archive", "_unpack"), ("ods", "zip.archive", "_unpack"),
-        ("tar", "container.Feed", "take"), ("gz", "compression", "unpack_stream"),
-        ("7z", "sevenzip.walk", "read_directory"), ("rar", "rar.walk", "read_layout"),
+        ("zip", "unpacking.Feed", "peek"), ("docx", "archives.zip.archive", "_unpack"),
+        ("ods", "archives.zip.archive", "_unpack"), ("tar", "unpacking.Feed", "take"),
+        ("gz", "archives.compression", "unpack_stream"), ("7z", "archives.sevenzip.walk", "read_directory"),
+        ("rar", "archives.rar.walk", "read_layout"),
     ],
 )  # fmt: skip
 def test_unexpected_error_in_an_archive_walker_leaves_no_report(
@@ -55,7 +56,7 @@ def test_unexpected_error_in_an_archive_walker_leaves_no_report(
     def fail(*_: object, **__: object) -> None:
         raise IndexError("a fault of the walker")
 
-    monkeypatch.setattr(f"sluice_inspect.archives.{module}.{function}", fail)
+    monkeypatch.setattr(f"sluice_inspect.{module}.{function}", fail)
     with pytest.raises(WalkerFailed, match="an archive walker failed: IndexError"):
         report_of(samples()[name], f"a.{name}")
 

@@ -15,10 +15,10 @@ import lz4.block
 import lz4.frame
 import zstandard
 
-from sluice_inspect.archives.container import Feed, Matches, StreamContainer, Visitor
 from sluice_inspect.archives.safety import check_trailing
 from sluice_inspect.budget import CHUNK_BYTES, Budget
 from sluice_inspect.report import Corrupt, InspectionError, Measure, Unsupported
+from sluice_inspect.unpacking import Feed, Matches, StreamContainer, Visitor
 
 # Memory that one decompressor may use: the largest dictionary that `xz -9` asks for is 64 MiB.
 MAX_DECOMPRESSOR_BYTES: Final = 256 * 1024**2

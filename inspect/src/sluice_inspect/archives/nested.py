@@ -1,24 +1,19 @@
 """One walk with one budget through an archive and those within it: bombs, links, names, blank content."""
 # Damage within an inner archive does not count against the outer one.
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final
 
-from sluice_inspect.archives.compression import BZIP2, GZIP, HEAD_BYTES, LZ4, XZ, ZSTANDARD
-from sluice_inspect.archives.container import Container, Feed, RandomAccessContainer, StreamContainer
-from sluice_inspect.archives.rar.walk import RAR
-from sluice_inspect.archives.sevenzip.walk import SEVEN_ZIP
+from sluice_inspect.archives.compression import HEAD_BYTES
 from sluice_inspect.archives.tar import TAR
-from sluice_inspect.archives.zip.archive import ZIP
 from sluice_inspect.budget import Budget, Deadline
 from sluice_inspect.catalogue import FactValue
 from sluice_inspect.format import Examination
 from sluice_inspect.programs import PROGRAM, SCRIPT, SHORTCUT, ProgramCount
 from sluice_inspect.report import Encrypted, FactSheet, Finding, InspectionError, Limits, Measure, Unsafe
 from sluice_inspect.source import MemorySource, Source, read_pieces
-
-# Containers that are opened where they are found within an archive.
-CONTAINERS: Final[tuple[Container, ...]] = (GZIP, BZIP2, XZ, ZSTANDARD, LZ4, TAR, ZIP, SEVEN_ZIP, RAR)
+from sluice_inspect.unpacking import Container, Feed, RandomAccessContainer, StreamContainer
 
 # Bytes of inner archives that are held at once, to be read in any order. A larger one is unpacked, but not opened.
 _MAX_HELD_BYTES: Final = 64 * 1024**2
@@ -39,6 +34,16 @@ def examine_archive(container: Container, source: Source, limits: Limits) -> Exa
         reason.measured = walk.measured(complete=False)
         raise
     return Examination(measures, walk.blank_reason, walk.measured(complete=True))
+
+
+@cache
+def _containers() -> Sequence[Container]:
+    """Return what is opened where it is found within an archive; first what is read in order, as TAR by its checksum."""
+    # When they are first needed: the registry loads the formats, and some of them import this module.
+    from sluice_inspect.registry import FORMATS  # noqa: PLC0415
+
+    containers = [each.container for each in FORMATS if each.container is not None]
+    return sorted(containers, key=lambda each: isinstance(each, RandomAccessContainer))
 
 
 class OutOfTime(Exception):
@@ -113,7 +118,7 @@ class ArchiveWalk:
             self._programs.add(name, b"")
             raise
         self._programs.add(name, head)
-        inner = next((container for container in CONTAINERS if container.matches(head)), None)
+        inner = next((container for container in _containers() if container.matches(head)), None)
         if inner is None:
             parts = name.replace("\\", "/").rstrip("/").split("/")
             self._drain(content.feed, counts_as_content=not ("__MACOSX" in parts or parts[-1].lower() in _LITTER))

@@ -5,11 +5,11 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from sluice_inspect.archives.container import Feed
 from sluice_inspect.archives.finder import ArchiveFinder
 from sluice_inspect.report import Corrupt, Finding, Unsafe
 from sluice_inspect.signatures import is_web_page
 from sluice_inspect.source import MemorySource
+from sluice_inspect.unpacking import Feed
 
 _DRIVE: Final = re.compile(r"^[A-Za-z]:")
 # Windows drops spaces and dots at the end of a name, and unpackers have dropped them before they searched for `..`.

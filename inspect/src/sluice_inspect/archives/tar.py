@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sluice_inspect.archives.container import Feed, StreamContainer, Visitor
 from sluice_inspect.archives.safety import (
     check_trailing,
     decoded_name,
@@ -37,6 +36,7 @@ from sluice_inspect.archives.tar_headers import (
 )
 from sluice_inspect.budget import Budget
 from sluice_inspect.report import Corrupt, Finding, Measure, Unsafe
+from sluice_inspect.unpacking import Feed, StreamContainer, Visitor
 
 _RECORD: Final = 20 * BLOCK  # most writers fill up a record with zeros
 _EMPTY: Final = bytes(BLOCK)

@@ -8,7 +8,6 @@ from sluice_inspect.format import Family, Format
 from sluice_inspect.programs import recognise
 from sluice_inspect.report import FactSheet, InspectionError, Outcome
 from sluice_inspect.signatures import is_web_archive
-from sluice_inspect.sniff import FOREIGN, PAGE
 from sluice_inspect.subject import Subject
 
 # ActiveMime, in which Office packs the macros of a web page, as it is and in base64.
@@ -17,11 +16,11 @@ _SEARCHED_BYTES: Final = 64 * 1024**2
 
 
 def measure_facts(
-    format_: Format | None, subject: Subject, learnt: FactSheet | None = None, *, has_office_name: bool = False
+    format_: Format | None, subject: Subject, learnt: FactSheet | None = None, *, named: Format | None = None
 ) -> FactSheet:
     """Return the facts and flags of content of a format; `learnt` are those of the examination. Raise `OSError` only.
 
-    `has_office_name`: Word, Excel or PowerPoint opens the file by its name.
+    `named` is the format that the file's name promises.
     """
     sheet = learnt or FactSheet()
     # No program begins with the signature of a picture.
@@ -30,8 +29,8 @@ def measure_facts(
         sheet.flags.add("program")
     try:
         (measure_unknown if format_ is None else format_.facts)(subject, sheet)
-        if has_office_name:
-            _add_disguise(format_, subject, sheet)
+        if named is not None and named.is_office:
+            _add_disguise(format_, named, subject, sheet)
     except OSError:
         raise
     except (InspectionError, MemoryError, RecursionError):
@@ -45,7 +44,7 @@ def measure_facts(
     return sheet
 
 
-def _add_disguise(format_: Format | None, subject: Subject, sheet: FactSheet) -> None:
+def _add_disguise(format_: Format | None, named: Format, subject: Subject, sheet: FactSheet) -> None:
     if format_ is not None and format_.disguise:
         sheet.flags.add(format_.disguise)
     elif subject.content_type == "text/html" or is_web_archive(subject.source.head):
@@ -55,5 +54,5 @@ def _add_disguise(format_: Format | None, subject: Subject, sheet: FactSheet) ->
             sheet.complete = False
     else:
         return
-    if PAGE in FOREIGN.get(subject.extension, ()):
+    if subject.extension in named.page_extensions:
         sheet.flags.add("type.alias")

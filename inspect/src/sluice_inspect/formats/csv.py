@@ -48,6 +48,7 @@ FORMAT: Final = Format(
     family=Family.TEXT,
     content_type="text/csv",
     extensions=frozenset({"csv"}),
+    is_any_text=True,
     examine=lambda source, _limits: Examination(check_text(source), lambda: _find_blank(source)),
     facts=measure_table_file,
     sample=lambda: b"id,name\n1,first\n",

@@ -257,6 +257,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.ms-outlook",
     extensions=frozenset({"msg", "oft"}),
+    may_be_text=True,
     matches=lambda source: is_compound_document(source, "msg"),
     examine=_examine,
     facts=_facts,

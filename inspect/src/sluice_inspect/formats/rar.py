@@ -49,6 +49,7 @@ FORMAT: Final = Format(
     examine=partial(examine_archive, RAR),
     facts=partial(measure_archive, list_members=_list_members),
     own_facts=frozenset({"encrypted", "encrypted_members"}),
+    container=RAR,
     opener=Opener(
         begins=lambda head: head.startswith((RAR4_MAGIC, RAR5_MAGIC)),
         certainty=Certainty.SIGNATURE,

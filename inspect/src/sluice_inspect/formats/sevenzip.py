@@ -9,7 +9,6 @@ from typing import Final
 from sluice_inspect.archives.nested import examine_archive
 from sluice_inspect.archives.sevenzip.coders import AES
 from sluice_inspect.archives.sevenzip.walk import MAGIC, SEVEN_ZIP, read_directory
-from sluice_inspect.budget import Budget
 from sluice_inspect.facts.archives import measure_archive
 from sluice_inspect.format import Family, Format, SecondFormats, named
 from sluice_inspect.parts import Certainty, Opener
@@ -33,11 +32,10 @@ def sample() -> bytes:
 
 
 def _list_members(subject: Subject) -> Iterator[tuple[str, bool]]:
-    budget = Budget(subject.limits, packed_bytes=subject.source.size)
-    table, files, _ = read_directory(subject.source, budget)
-    folders = zip(table.folders, table.substreams, strict=False)
+    directory = subject.source.cached(read_directory, subject.limits)
+    folders = zip(directory.table.folders, directory.table.substreams, strict=False)
     encrypted = (AES in {coder.method for coder in folder.coders} for folder, streams in folders for _ in streams)
-    for file in files:
+    for file in directory.files:
         yield file.name, file.has_stream and next(encrypted, False)
 
 
@@ -50,6 +48,7 @@ FORMAT: Final = Format(
     examine=partial(examine_archive, SEVEN_ZIP),
     facts=partial(measure_archive, list_members=_list_members),
     own_facts=frozenset({"encrypted", "encrypted_members"}),
+    container=SEVEN_ZIP,
     opener=Opener(
         begins=lambda head: head.startswith(MAGIC),
         certainty=Certainty.SIGNATURE,

@@ -32,6 +32,7 @@ FORMAT: Final = Format(
     match_order=MatchOrder.CHECKSUM,
     examine=partial(examine_archive, TAR),
     facts=measure_archive,
+    container=TAR,
     sample=sample,
     names=named("TAR archive", "tar application/x-tar"),
     second_formats=SecondFormats.NOWHERE,

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from sluice_inspect.archives.container import RandomAccessContainer, Visitor
 from sluice_inspect.archives.nested import examine_archive
 from sluice_inspect.archives.safety import refuse_second_format
 from sluice_inspect.archives.zip.archive import ZIP, read_archive, show_members
@@ -20,6 +19,7 @@ from sluice_inspect.report import Corrupt, Finding, InspectionError, Measure, Un
 from sluice_inspect.signatures import EXECUTABLES, has_binary_signature, is_web_page
 from sluice_inspect.source import RandomAccess, Source
 from sluice_inspect.subject import Subject
+from sluice_inspect.unpacking import RandomAccessContainer, Visitor
 
 # Marks of archives that were meant to be split into volumes: APPNOTE 8.5.4 and 8.5.5.
 _SPANNING_MARKS: Final = (b"PK\x07\x08", b"PK00")
@@ -98,6 +98,7 @@ FORMAT: Final = Format(
     facts=partial(measure_archive, list_members=_list_members),
     own_facts=frozenset({"encrypted", "encrypted_members"}),
     sample=sample,
+    container=ZIP,
     names=named("ZIP archive", "zip application/zip"),
     second_formats=SecondFormats.AROUND,
 )

@@ -1,4 +1,4 @@
-"""Recognises bytes by how they begin: formats that are opened here, packings that are not, promises of file names."""
+"""Recognises bytes by how they begin: formats that are opened here, packings that are not."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,13 +24,6 @@ _OTHER_ENCODING: Final = re.compile(
 )
 _JSON: Final = re.compile(rb"[\[{]\s*+[\[{\"]")
 _CARD: Final = re.compile(rb"(?i)\s*BEGIN:V(?:CARD|CALENDAR)")
-
-_TEXT_EXTENSIONS: Final = re.compile("csv|css|eml|html?|json|log|markdown|md|srt|svg|tsv|txt|xml|ya?ml")
-_DOCUMENT_EXTENSIONS: Final = re.compile(
-    "pdf|do[ct][xm]?|xls[xmb]?|pp[ts][xm]?|od[tspg]|rtf|epub|msg|one|pub|vsdx?"
-    "|jpe?g|jpe|jfif|png|gif|webp|bmp|tiff?|hei[cf]|avif|jp2|ico|psd"
-    "|mp3|mp4|m4[av]|mov|avi|mkv|webm|wav|flac|ogg|opus|aac|aiff?|wm[av]|mpe?g"
-)
 
 
 def formats_of(head: bytes) -> list[str]:
@@ -95,21 +88,6 @@ def _root_element(text: bytes) -> str:
         at += len(text[at:]) - len(text[at:].lstrip())
     found = _XML_ROOT.match(text, at)
     return found[1].decode("ascii", "replace").lower() if found else ""
-
-
-def promised_by(extension: str) -> str:
-    """Return what an extension promises: `document` (pictures and recordings included), `text`, or nothing."""
-    if _DOCUMENT_EXTENSIONS.fullmatch(extension):
-        return "document"
-    return "text" if _TEXT_EXTENSIONS.fullmatch(extension) else ""
-
-
-def extension_of(name: str) -> str:
-    """Return the last extension, lower case and without its dot. Trailing dots and spaces are ignored."""
-    if not name:
-        return ""
-    last = re.split(r"[/\\]", name)[-1].rstrip(". ")
-    return last.rpartition(".")[2].lower() if "." in last else ""
 
 
 # Packings are looked up by their first two bytes, which every magic has: most files begin as none of them.

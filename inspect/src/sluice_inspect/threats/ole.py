@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from sluice_inspect.extensions import extension_of
 from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.parts import Part, find_all
 from sluice_inspect.program_names import is_program_name
 from sluice_inspect.source import RandomAccess
-from sluice_inspect.threats.detect import ACTIVE_MIME_MAGIC, COMPOUND_MAGIC, extension_of
+from sluice_inspect.threats.detect import ACTIVE_MIME_MAGIC, COMPOUND_MAGIC
 from sluice_inspect.threats.streams import inflate
 from sluice_inspect.threats.vba import module_offsets, plain_code, vba_sources
 

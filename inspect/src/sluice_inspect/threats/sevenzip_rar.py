@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from sluice_inspect.archives import libarchive
-from sluice_inspect.archives.container import Feed
 from sluice_inspect.archives.rar.headers import read_layout
 from sluice_inspect.archives.sevenzip.coders import refuse_unreadable
 from sluice_inspect.archives.sevenzip.header import Folder
@@ -18,6 +17,7 @@ from sluice_inspect.parts import Part, PasswordRequired, UnknownPacking
 from sluice_inspect.report import Corrupt, Encrypted, InspectionError, Limits, Unsafe, Unsupported
 from sluice_inspect.source import RandomAccess
 from sluice_inspect.threats.budget import OverBudget
+from sluice_inspect.unpacking import Feed
 
 _COPY_AND_LZMA: Final = ("00", "21", "030101")
 _BRANCH_FILTERS: Final = ("04", "03030103", "03030205", "03030401", "03030501", "03030701", "03030805")
@@ -60,14 +60,15 @@ def _translate_errors(name: str) -> Iterator[None]:
 
 
 def _sevenzip(source: RandomAccess, budget: Budget) -> Iterator[Part]:
-    table, files, _trailing = read_directory(source, budget)
+    directory = source.cached(read_directory, budget.limits)
+    table = directory.table
     faults = [_fault(folder) for folder in table.folders]
     unsupported = next((fault for fault in faults if isinstance(fault, Unsupported)), None)
     is_encrypted = any(isinstance(fault, Encrypted) for fault in faults)
     if unsupported is not None and libarchive.is_installed() and not is_encrypted:
         yield from _by_libarchive(source, budget)
         return
-    names = iter([file.name for file in files if file.has_stream])
+    names = iter([file.name for file in directory.files if file.has_stream])
     for index, folder in enumerate(table.folders):
         hidden_from_clamd = not _OPENED_BY_CLAMD.issuperset(coder.method for coder in folder.coders)
         feed = Feed(folder_content(source, table, index, budget) if faults[index] is None else ())

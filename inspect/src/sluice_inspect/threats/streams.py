@@ -11,9 +11,9 @@ from typing import Final
 
 from sluice_inspect.archives import compression
 from sluice_inspect.archives.compression import Codec, Decompressor, Inflate, ZstdFrame, unpack_stream
-from sluice_inspect.archives.container import Feed, Matches
 from sluice_inspect.report import Corrupt, Unsupported
 from sluice_inspect.threats.budget import OverBudget
+from sluice_inspect.unpacking import Feed, Matches
 
 # The beginning of LZMA data in zip: version (2 bytes), length of the properties (2), the properties (5). APPNOTE 5.8.8.
 _ZIP_LZMA_HEAD_BYTES: Final = 9

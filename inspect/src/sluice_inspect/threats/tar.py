@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from sluice_inspect.archives.container import Feed
 from sluice_inspect.threats.budget import OverBudget
+from sluice_inspect.unpacking import Feed
 
 _BLOCK: Final = 512
 _NAME: Final = slice(100)

@@ -6,6 +6,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from sluice_inspect.extensions import Promise, extension_of, promise_of
 from sluice_inspect.parts import ContentRange, Part, PasswordRequired, UnknownPacking, windows
 from sluice_inspect.program_names import is_program_name
 from sluice_inspect.registry import OPENERS
@@ -44,6 +45,9 @@ _OPENERS: Final[Mapping[str, Callable[[RandomAccess], Iterator[Part]]]] = Mappin
 # Of the others, clamd may open more than is opened here: messages have further encodings, for one.
 _FULLY_OPENED: Final = frozenset(name for name, opener in OPENERS.items() if opener.is_complete)
 _MAY_BE_DRAWINGS: Final = frozenset({"svg", "html", "xml"})  # the XML parser decides
+_PROMISES: Final = MappingProxyType({  # as the rules know them
+    None: "", Promise.ARCHIVE: "", Promise.TEXT: "text", Promise.BINARY: "document", Promise.DOCUMENT: "document",
+})  # fmt: skip
 # Formats that can be opened only with random access to their bytes.
 _NEED_RANDOM_ACCESS: Final = frozenset({*OPENERS, "compound", "activemime", "svg"})
 
@@ -84,7 +88,7 @@ class ThreatWalk:
         records = self._scan_windows(source, name, format_name or next(iter(formats), ""))
         if records and not records_known:
             self._scan_zip_entries(source, records, depth, hidden_from_clamd=packing is not None)
-        is_named_drawing = detect.extension_of(name) == "svg"
+        is_named_drawing = extension_of(name) == "svg"
         if is_named_drawing or not _MAY_BE_DRAWINGS.isdisjoint(formats):
             self._scan_parts(drawing_parts(source, named=is_named_drawing, begins="svg" in formats), depth)
         for each in formats:
@@ -108,13 +112,12 @@ class ThreatWalk:
         return sorted(set(records))
 
     def _apply_rules(self, window: bytes, name: str, format_name: str, offset: int) -> None:
-        extension = detect.extension_of(name)
-        promised = detect.promised_by(extension)
+        extension = extension_of(name)
         rulebook.apply(
             window,
             self.findings,
             format_name=format_name,
-            promised=promised,
+            promised=_PROMISES[promise_of(extension)],
             extension=extension,
             is_program_name=bool(format_name) and is_program_name(name),  # no rule for other bytes asks for it
             offset=offset,

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from sluice_inspect.archives.container import Feed
 from sluice_inspect.archives.tar import TAR
 from sluice_inspect.archives.zip.archive import ZIP
 from sluice_inspect.budget import Budget
 from sluice_inspect.report import Encrypted, InspectionError, Limits, Unsupported
 from sluice_inspect.source import MemorySource
+from sluice_inspect.unpacking import Feed
 from tests.inspection.differential import readers
 from tests.inspection.differential.tar_cases import tar_case
 from tests.inspection.differential.zip_cases import zip_case

@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from sluice_inspect import inspect_file
-from sluice_inspect.programs import attachment_flag, extension_of, is_disguised, recognise
+from sluice_inspect.extensions import extension_of
+from sluice_inspect.programs import attachment_flag, is_disguised, recognise
 from sluice_inspect.report import Finding, Limits, Outcome
 from tests.inspection.facts import facts_of, flags_of
 from tests.inspection.formats import test_tar

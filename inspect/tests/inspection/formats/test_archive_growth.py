@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
-from sluice_inspect.archives.container import Feed
 from sluice_inspect.archives.tar import TAR
 from sluice_inspect.archives.zip.archive import ZIP
 from sluice_inspect.budget import Budget
 from sluice_inspect.report import InspectionError, Limits
 from sluice_inspect.source import MemorySource
+from sluice_inspect.unpacking import Feed
 from tests.inspection.formats.test_tar import END, header
 from tests.inspection.formats.test_tar_unsafe import POSIX, data, extended, long_name, member, record
 from tests.inspection.formats.zip_samples import Member, extra_field, written

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 from sluice_inspect.archives import libarchive
-from sluice_inspect.archives.container import Feed, RandomAccessContainer, Visitor
 from sluice_inspect.archives.rar.headers import RAR4_MAGIC, RAR5_MAGIC, RarLayout, RarMember, read_layout
 from sluice_inspect.archives.safety import (
     check_trailing,
@@ -22,6 +21,7 @@ from sluice_inspect.archives.safety import (
 from sluice_inspect.budget import Budget
 from sluice_inspect.report import Encrypted, Measure, Unsupported
 from sluice_inspect.source import RandomAccess, read_pieces
+from sluice_inspect.unpacking import Feed, RandomAccessContainer, Visitor
 
 _MAX_PATH_BYTES: Final = 4096  # of a link's target, on any system
 

@@ -16,9 +16,9 @@ from sluice_inspect.archives.compression import (
     inspection_error,
     unpack_stream,
 )
-from sluice_inspect.archives.container import Feed
 from sluice_inspect.archives.sevenzip.header import Coder, Folder
 from sluice_inspect.report import Corrupt, Encrypted, Unsupported
+from sluice_inspect.unpacking import Feed
 
 AES: Final = bytes.fromhex("06f10701")
 _UNREADABLE: Final = {

@@ -6,11 +6,10 @@ import stat
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sluice_inspect.archives import libarchive
-from sluice_inspect.archives.container import Feed, RandomAccessContainer, Visitor
 from sluice_inspect.archives.safety import check_trailing, checked_content, refuse_device, refuse_link, refuse_name
 from sluice_inspect.archives.sevenzip.coders import ordered_coders, unpack_folder
 from sluice_inspect.archives.sevenzip.header import (
@@ -23,8 +22,9 @@ from sluice_inspect.archives.sevenzip.header import (
     read_streams,
 )
 from sluice_inspect.budget import Budget
-from sluice_inspect.report import Corrupt, Finding, Measure, Unsafe, Unsupported
+from sluice_inspect.report import Corrupt, Finding, Limits, Measure, Unsafe, Unsupported
 from sluice_inspect.source import RandomAccess, read_pieces
+from sluice_inspect.unpacking import Feed, RandomAccessContainer, Visitor
 
 MAGIC: Final = b"7z\xbc\xaf\x27\x1c"
 _MAGIC_PATTERN: Final = re.compile(re.escape(MAGIC))
@@ -40,14 +40,26 @@ _REPARSE_POINT: Final = 0x0400
 _DEVICES: Final = frozenset({stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK})
 
 
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The tables of an archive. `unpacked_bytes` is what its own header unpacked to, `trailing_bytes` what follows."""
+
+    table: StreamTable
+    files: list[FileEntry]
+    trailing_bytes: int
+    unpacked_bytes: int = 0
+
+
 def walk(archive: RandomAccess, budget: Budget, visitor: Visitor) -> Mapping[str, Measure]:
     """Show every file to the visitor. Raise as `RandomAccessContainer` says."""
-    table, files, trailing_bytes = read_directory(archive, budget)
+    directory = archive.cached(read_directory, budget.limits)
+    table, files = directory.table, directory.files
+    budget.spend(directory.unpacked_bytes)
     budget.count(len(files))
     for file in files:
         _refuse_unsafe(file)
     _refuse_declared_bomb(table, budget)
-    measures: dict[str, Measure] = {"members": len(files), "trailing_bytes": trailing_bytes}
+    measures: dict[str, Measure] = {"members": len(files), "trailing_bytes": directory.trailing_bytes}
     unsupported = [(folder, reason) for folder in table.folders if (reason := _unsupported_reason(folder))]
     if not unsupported:
         _show_members(archive, table, files, budget, visitor)
@@ -75,19 +87,17 @@ def _unsupported_reason(folder: Folder) -> Unsupported | None:
     return None
 
 
-def read_directory(archive: RandomAccess, budget: Budget) -> tuple[StreamTable, list[FileEntry], int]:
-    """Return the tables of streams and files, and how many bytes follow the archive.
-
-    Raise `Corrupt` if the header is damaged.
-    """
+def read_directory(archive: RandomAccess, limits: Limits) -> Directory:
+    """Return the tables of an archive. Raise `Corrupt` if its header is damaged, `Unsafe` if it is a bomb."""
     raw, trailing_bytes = _read_raw_header(archive)
+    budget = Budget(limits, archive.size)
     # The header itself may be packed, and its own header again.
     for _ in range(_MAX_PACKED_HEADERS):
         if not raw:
-            return StreamTable(), [], trailing_bytes
-        fields = HeaderFields(raw, budget.limits)
+            return Directory(StreamTable(), [], trailing_bytes, budget.unpacked_bytes)
+        fields = HeaderFields(raw, limits)
         if fields.byte() == Property.HEADER:
-            return *_read_tables(fields), trailing_bytes
+            return Directory(*_read_tables(fields), trailing_bytes, budget.unpacked_bytes)
         if raw[0] != Property.ENCODED_HEADER:
             break
         raw = _unpack_header(archive, read_streams(fields), budget)

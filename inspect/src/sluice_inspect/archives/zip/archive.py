@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Final
 
 from sluice_inspect.archives.compression import MAX_DECOMPRESSOR_BYTES, Decompressor, Inflate, unpack_stream
-from sluice_inspect.archives.container import Feed, RandomAccessContainer, Visitor
 from sluice_inspect.archives.safety import decoded_name, refuse_name
 from sluice_inspect.archives.zip.extras import refuse_mode, refuse_zero_byte
 from sluice_inspect.archives.zip.records import (
@@ -28,6 +27,7 @@ from sluice_inspect.archives.zip.records import (
 from sluice_inspect.budget import CHUNK_BYTES, Budget
 from sluice_inspect.report import Corrupt, Encrypted, Finding, InspectionError, Limits, Measure, Unsafe, Unsupported
 from sluice_inspect.source import RandomAccess, read_pieces
+from sluice_inspect.unpacking import Feed, RandomAccessContainer, Visitor
 
 # Descriptors behind data: APPNOTE 4.3.9. The signature is optional.
 _DESCRIPTOR: Final = b"PK\x07\x08"

@@ -265,5 +265,7 @@ FORMAT: Final = Format(
     sample=lambda: make_word("Sluice\r"),
     names=named("Word ({})", "doc dot") | named("document", "application/msword"),
     content_end=content_end,
+    page_extensions=frozenset({"doc", "dot"}),
+    may_be_text=True,
     is_office=True,
 )

@@ -240,5 +240,6 @@ FORMAT: Final = Format(
     sample=lambda: make_presentation([make_text_box("Sluice")]),
     names=named("PowerPoint ({})", "ppt pps pot") | named("presentation", "application/vnd.ms-powerpoint"),
     content_end=content_end,
+    may_be_text=True,
     is_office=True,
 )

@@ -99,6 +99,7 @@ FORMAT: Final = Format(
     family=Family.TEXT,
     content_type="application/rtf",
     extensions=frozenset({"rtf"}),
+    may_be_text=True,
     tolerated_extensions=frozenset({"doc", "dot", "xls", "xlt"}),
     matches=lambda source: source.head[:1024].lstrip(_MAY_PRECEDE).startswith(_MAGIC),
     examine=_examine,

@@ -152,5 +152,7 @@ FORMAT: Final = Format(
     sample=lambda: make_workbook([make_number(0, 0, 1)]),
     names=named("Excel ({})", "xls xlt") | named("spreadsheet", "application/vnd.ms-excel"),
     content_end=content_end,
+    page_extensions=frozenset({"xls", "xlt"}),
+    may_be_text=True,
     is_office=True,
 )

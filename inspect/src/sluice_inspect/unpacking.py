@@ -1,4 +1,4 @@
-"""What all archive formats share: bytes in order, containers, and visitors of their members."""
+"""What all readers of packed formats share: bytes in order, containers, and visitors of their members."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
