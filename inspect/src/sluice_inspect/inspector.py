@@ -252,7 +252,7 @@ class _Pool:
         return report, "" if report is not None else "the process that read the file returned an invalid report"
 
 
-_LIMITS: Final = {"wall": "time", "cpu": "processor time", "memory": "memory"}
+_LIMITS: Final = {"cpu": "processor time", "memory": "memory"}
 
 
 def _report(payload: object) -> Report | None:

@@ -67,7 +67,7 @@ class Limits:
     max_frames: int = 5_000
     max_xml_depth: int = 256
     max_json_depth: int = 200
-    soft_seconds: float = 20.0  # an expensive examination (rendering pages) stops then: not blank
+    soft_seconds: float = 20.0  # of processor time: an expensive examination (rendering pages) stops then: not blank
 
 
 @dataclass(slots=True)

@@ -61,14 +61,18 @@ async def test_invalid_response_is_reported_as_crash(open_sandbox: OpenSandbox, 
     await assert_crashes(await open_sandbox(files_per_worker=1), run, INVALID_RESPONSES)
 
 
-async def test_missing_response_exceeds_wall_time_limit(open_sandbox: OpenSandbox, run: RunJob) -> None:
+async def test_worker_that_does_not_respond_in_time_gives_no_result_and_is_in_the_health(
+    open_sandbox: OpenSandbox, run: RunJob
+) -> None:
     sandbox = await open_sandbox(limits=SHORT_WALL_TIME, files_per_worker=1)
     with every_row() as row:
         for job in ("sleep", "spin", "spin ignoring SIGXCPU", "partial frame"):
             result = await run(sandbox, job)
             with row(job):
-                assert isinstance(result, OverLimit)
-                assert result.limit == "wall"
+                assert isinstance(result, NoWorker)
+                assert result.why.endswith("the machine is too busy")
+    health = await sandbox.health()
+    assert (health.state, health.detail.endswith("the machine is too busy")) == ("degraded", True)
 
 
 @pytest.mark.parametrize("level", EVERY_LEVEL)

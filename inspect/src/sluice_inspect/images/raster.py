@@ -2,7 +2,6 @@
 
 import io
 import struct
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import BinaryIO, Final
 
 from PIL import Image, ImageSequence, UnidentifiedImageError
 
+from sluice_inspect.budget import Deadline
 from sluice_inspect.catalogue import FactValue
 from sluice_inspect.images.blank import shows_nothing
 from sluice_inspect.images.views import is_one_colour
@@ -104,7 +104,7 @@ def decode_frames(
     `most_pixels` of all frames.
     """
     # With `first_frame_suffices` a broken frame after a good one is only measured: viewers then show the first.
-    deadline = time.monotonic() + limits.soft_seconds
+    deadline = Deadline(limits.soft_seconds)
     summary = FrameSummary()
     partial: dict[str, Measure] = {}
     try:
@@ -113,7 +113,7 @@ def decode_frames(
             for frame in ImageSequence.Iterator(Image.open(stream, formats=[plugin])):
                 frame.load()
                 summary.add(frame, limits)
-                if time.monotonic() > deadline or summary.frames * frame.width * frame.height > most_pixels:
+                if deadline.has_passed or summary.frames * frame.width * frame.height > most_pixels:
                     partial["partially_checked"] = True
                     break
     except Corrupt:

@@ -14,8 +14,9 @@ from typing import Final
 from sluice_inspect.child import protocol
 
 _CHUNK: Final = 64 * 1024
-# An idle worker reads a request within a tenth of a millisecond; one that has not after this time was stuck before it.
-_READ_SECONDS: Final = 2.0
+# An idle worker reads a request within a tenth of a millisecond, on a machine that is far too busy within seconds; one
+# that has not after this time was stuck before it.
+_READ_SECONDS: Final = 20.0
 # Jobs queued behind another one in the same worker wait this long for it; then they are withdrawn and go to other
 # workers.
 _SLOW_SECONDS: Final = 0.1

@@ -14,9 +14,9 @@ from functools import partial
 from typing import Final
 
 from sluice_inspect.child.shared_buffer import SharedBuffer
-from sluice_inspect.sandbox.channel import Exited, Reply, Submission, Unread
+from sluice_inspect.sandbox.channel import Exited, Reply, Submission, TimedOut, Unread
 from sluice_inspect.sandbox.fair_queue import FairQueue
-from sluice_inspect.sandbox.outcome import is_reusable, require_sealed, run_result
+from sluice_inspect.sandbox.outcome import ExitStatus, is_reusable, require_sealed, run_result
 from sluice_inspect.sandbox.pool import WorkerPool
 from sluice_inspect.sandbox.protocol import Crashed, Job, JobLimits, NoWorker, OverLimit, RunResult, is_attempt
 from sluice_inspect.sandbox.sealed import Sealed
@@ -170,6 +170,7 @@ class Dispatcher:
         self._wait_seconds = wait_seconds
         self._queues: dict[str, _TenantQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.timed_out_at: float | None = None  # when, by the monotonic clock, a worker last got too little time
 
     @property
     def queued(self) -> int:
@@ -277,8 +278,7 @@ class Dispatcher:
                 if isinstance(reply, Exited) and not queued.done.done():
                     exit_status = await pool.supervisor.exit_status(worker)
             now = time.perf_counter()
-            memory_bytes = self._limits.memory_bytes + pool.supervisor.resident_bytes
-            result = run_result(reply, exit_status, memory_bytes=memory_bytes, ms=(now - started) * 1000)
+            result = self._result(pool, reply, exit_status, ms=(now - started) * 1000)
             queued.settle(result, retry=worker.served > 0 and _may_blame_another(queued.job.job, reply, result))
             started = now
             worker.served += 1
@@ -321,9 +321,14 @@ class Dispatcher:
                 pool.release(worker)
             else:
                 pool.discard(worker)
-        memory_bytes = self._limits.memory_bytes + pool.supervisor.resident_bytes
-        result = run_result(reply, exit_status, memory_bytes=memory_bytes, ms=ms)
+        result = self._result(pool, reply, exit_status, ms=ms)
         return result, was_used and _may_blame_another(job.job, reply, result)
+
+    def _result(self, pool: WorkerPool, reply: Reply, exit_status: ExitStatus | None, *, ms: float) -> RunResult:
+        if isinstance(reply, TimedOut):
+            self.timed_out_at = time.monotonic()
+        memory_bytes = self._limits.memory_bytes + pool.supervisor.resident_bytes
+        return run_result(reply, exit_status, memory_bytes=memory_bytes, ms=ms)
 
     def _submit(self, worker: Worker, jobs: Sequence[FileJob]) -> "list[asyncio.Future[Reply]]":
         submissions: list[Submission] = []

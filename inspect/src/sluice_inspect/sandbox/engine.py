@@ -39,6 +39,8 @@ _RETEST_SECONDS: Final = 5.0
 _SELF_TEST_TENANT: Final = "self-test"
 _SAMPLE_HEADER_MAX: Final = 64 * 1024
 _SAMPLES_SECONDS: Final = 60.0
+# The health is degraded for so long after a file for which a worker got too little processor time.
+_BUSY_SECONDS: Final = 300.0
 _EVERY_FORMAT: Final = "every format"
 _SAMPLES_LOST: Final = json.dumps({"format": _EVERY_FORMAT, "failed": "their maker ended"}).encode()
 
@@ -138,6 +140,8 @@ class ZygoteSandbox:
             state, detail = self._state_without_pool()
         elif self.level == "limits-only":
             state, detail = "degraded", "workers are held by limits only: no seccomp, no Landlock"
+        elif (at := self._dispatcher.timed_out_at) is not None and time.monotonic() - at < _BUSY_SECONDS:
+            state, detail = "degraded", "a worker got too little processor time for a file: the machine is too busy"
         return SandboxHealth(
             state=state,
             detail=detail,

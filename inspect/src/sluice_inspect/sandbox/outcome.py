@@ -40,7 +40,7 @@ def run_result(reply: Reply, exit_status: ExitStatus | None, *, memory_bytes: in
         case ProtocolError(why):
             return Crashed(why, ms)
         case TimedOut():
-            return OverLimit("wall", ms)
+            return NoWorker(f"the worker was still at work after {ms / 1000:.0f} s: the machine is too busy")
         case Unread():
             return NoWorker("the worker was stuck before it read the file")
         case Exited():

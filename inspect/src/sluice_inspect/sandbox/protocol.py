@@ -16,7 +16,6 @@ Job = Literal["check", "scan", "check_and_scan", "extract_hidden", "extract_all"
 _MB: Final = 1024**2
 # `check_and_scan` is an attempt: callers fall back to `check` and `scan`, each with its own limits, so this one must
 # fail fast.
-_ATTEMPT_WALL_SECONDS: Final = 5.0
 _ATTEMPT_CPU_SECONDS: Final = 2
 
 
@@ -29,10 +28,12 @@ def is_attempt(job: Job) -> bool:
 class JobLimits:
     """The resources that one job may use.
 
-    Seconds grow with the file's size; memory is address space beyond what a worker has when it starts.
+    Seconds grow with the file's size; memory is address space beyond what a worker has when it starts. Processor time
+    and memory are what a file costs, so that they decide about it. A job that is still at work after `wall_seconds` by
+    the clock has got too little of the processor, or hangs: it ends without a result.
     """
 
-    wall_seconds: float = 40.0
+    wall_seconds: float = 300.0
     wall_seconds_per_mb: float = 0.05
     cpu_seconds: float = 25.0
     cpu_seconds_per_mb: float = 0.05
@@ -43,7 +44,7 @@ class JobLimits:
         cpu_seconds = max(1, round(self.cpu_seconds + self.cpu_seconds_per_mb * size / _MB))
         wall_seconds = self.wall_seconds + self.wall_seconds_per_mb * size / _MB
         if is_attempt(job):
-            return min(cpu_seconds, _ATTEMPT_CPU_SECONDS), min(wall_seconds, _ATTEMPT_WALL_SECONDS)
+            return min(cpu_seconds, _ATTEMPT_CPU_SECONDS), wall_seconds
         return cpu_seconds, wall_seconds
 
 
@@ -75,15 +76,15 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True)
 class OverLimit:
-    """The worker was stopped at a limit: wall clock, processor time or memory."""
+    """The worker was stopped at a limit: processor time or memory."""
 
-    limit: Literal["wall", "cpu", "memory"]
+    limit: Literal["cpu", "memory"]
     ms: float
 
 
 @dataclass(frozen=True, slots=True)
 class NoWorker:
-    """No worker was available. The fault is ours, not the file's."""
+    """No worker was available, or it got too little time. The fault is ours, not the file's."""
 
     why: str
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _PACKET_MAX: Final = 4096
 _START_SECONDS: Final = 60.0
-_SPAWN_SECONDS: Final = 10.0
+_SPAWN_SECONDS: Final = 60.0
 _EXIT_SECONDS: Final = 5.0
 
 

@@ -96,7 +96,7 @@ async def examine(
 async def _check(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox) -> ExamineFact:
     result = await sandbox.run("check", sealed, filename=filename, tenant_id=tenant_id)
     if isinstance(result, NoWorker):
-        raise ServiceUnavailable("file checker")
+        raise _unavailable(tenant_id, result)
     if isinstance(result, OverLimit):
         detail = f"the checker reached its {result.limit} limit"
         return ExamineFact(None, died=False, overran=result.limit, detail=detail, ms=result.ms)
@@ -120,7 +120,7 @@ async def _check_and_scan(
     """
     result = await sandbox.run("check_and_scan", sealed, filename=filename, tenant_id=tenant_id)
     if isinstance(result, NoWorker):
-        raise ServiceUnavailable("file checker")
+        raise _unavailable(tenant_id, result)
     if not isinstance(result, Completed):
         return None, None
     fact, scan = _parse_report(result.payload.get("check"), result.ms), result.payload.get("scan")
@@ -128,6 +128,11 @@ async def _check_and_scan(
     if fact is None or (report is None and scan is not None):
         return None, None
     return fact, report
+
+
+def _unavailable(tenant_id: str, result: NoWorker) -> ServiceUnavailable:
+    log.warning("check_unavailable", tenant_id=tenant_id, why=result.why)
+    return ServiceUnavailable("file checker")
 
 
 def _parse_report(payload: object, ms: float) -> ExamineFact | None:
