@@ -12,7 +12,7 @@ KILLS ?= 9
 EXAMPLES ?= 500
 REPEATS ?= 20
 SECONDS_EACH ?= 20
-LOCKING := --universal --generate-hashes --no-header --python-version 3.11 --no-emit-package sluice-inspect
+LOCKING := --universal --generate-hashes --no-header --python-version 3.11 --no-emit-package sluice-inspect --no-emit-package sluice-client
 # the tests of the interface, a module for each resource; those beside them kill, starve or measure servers of their own
 CONTRACT := $(addprefix server/tests/api/test_,$(addsuffix .py,api_keys audit authentication authentication_timing buckets concurrency contexts corpus downloads envelope files limits openapi snapshot_cache tenant_isolation upload upload_rules))
 # the tests of pure code: they start no server and no process, and use no fixture of conftest.py (server/tests/architecture/test_quick.py)
@@ -75,8 +75,8 @@ format: venv-dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format
 
 lock: ## Recompute the hash-pinned locks with uv (no host names in them)
-	uv pip compile inspect/pyproject.toml server/pyproject.toml --extra heif --extra media --extra redis --group pyproject.toml:build $(LOCKING) -q -o requirements.lock
-	uv pip compile inspect/pyproject.toml server/pyproject.toml --all-extras --group pyproject.toml:build --group pyproject.toml:dev $(LOCKING) -c requirements.lock -q -o requirements-dev.lock
+	uv pip compile inspect/pyproject.toml clients/python/pyproject.toml server/pyproject.toml --extra heif --extra media --extra redis --group pyproject.toml:build $(LOCKING) -q -o requirements.lock
+	uv pip compile inspect/pyproject.toml clients/python/pyproject.toml server/pyproject.toml --all-extras --group pyproject.toml:build --group pyproject.toml:dev $(LOCKING) -c requirements.lock -q -o requirements-dev.lock
 	echo uv | uv pip compile - --universal --generate-hashes --no-header --no-annotate --python-version 3.11 -q -o scripts/uv.txt
 
 fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes each by default)

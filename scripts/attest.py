@@ -47,10 +47,10 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     folder: Path = given.folder
     (server,) = folder.glob("sluice-*.whl")
-    (inspect,) = folder.glob("sluice_inspect-*.whl")
+    others = [next(folder.glob(f"{name}-*.whl")) for name in ("sluice_client", "sluice_inspect")]
     version = str(parse_wheel_filename(server.name)[1])
     if given.command == "requirements":
-        _write_requirements(folder / f"requirements-{version}.txt", [inspect, server])
+        _write_requirements(folder / f"requirements-{version}.txt", [*others, server])
         return 0
 
     provenance = folder / f"sluice-{version}.provenance.json"

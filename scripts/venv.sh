@@ -48,5 +48,5 @@ pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input --quiet)
 if ! [ -x "$venv/bin/uv" ] || ! "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes --requirement "$lock"; then
     "${pip[@]}" install --require-hashes --requirement "$lock"
 fi
-"${pip[@]}" install --no-deps --no-build-isolation --editable inspect --editable server
+"${pip[@]}" install --no-deps --no-build-isolation --editable inspect --editable clients/python --editable server
 fingerprint "$lock" >"$venv/.made-of-$lock"

@@ -12,7 +12,7 @@ TESTS: Final = (ROOT / "inspect" / "tests", ROOT / "server" / "tests")
 
 def import_path(checkout: Path) -> str:
     """Return the `PYTHONPATH` of a process that runs the server of a checkout without its installation."""
-    return os.pathsep.join(str(checkout / part / "src") for part in ("inspect", "server"))
+    return os.pathsep.join(str(checkout / part / "src") for part in ("inspect", "clients/python", "server"))
 
 
 IMPORT_PATH: Final = import_path(ROOT)

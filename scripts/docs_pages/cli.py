@@ -7,9 +7,9 @@ from typing import Any
 import typer
 
 from docs_pages.markdown import anchor, fenced, made_from, page, table
-from sluice.cli.app import app
-from sluice.cli.output import EXIT_CODES
-from sluice.cli.shell import ENVIRONMENT, FILES, leaves
+from sluice_client.cli.app import app
+from sluice_client.cli.output import EXIT_CODES
+from sluice_client.cli.shell import ENVIRONMENT, FILES, leaves
 
 _INTRO = """
 # The command `sluice`

@@ -30,7 +30,9 @@ VIOLATIONS = [
     ("wiring", "sluice/wiring/assembly.py", "sluice.api.app"),
     ("layers", "sluice/worker/runner.py", "sluice.wiring"),
     ("layers", "sluice/api/app.py", "sluice.worker.runner"),
-    ("layers", "sluice/asgi.py", "sluice.cli.app"),
+    ("layers", "sluice/asgi.py", "sluice.cli.serve"),
+    ("commands", "sluice/uploads/upload.py", "sluice_client.verify"),
+    ("client", "sluice_client/cli/keys.py", "sluice.access"),
     ("cycles", "sluice_inspect/budget.py", "sluice_inspect.archives"),
     ("cycles", "sluice/uploads/values.py", "sluice.uploads.rules"),
     ("engines", "sluice/uploads/upload.py", "sluice.storage.local.store"),
@@ -84,8 +86,9 @@ def lint(package: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A folder with a copy of both packages that a test may change."""
-    for name, source in zip(("sluice_inspect", "sluice"), SOURCES, strict=True):
+    """A folder with a copy of all packages that a test may change."""
+    sources = (*SOURCES, ROOT / "clients" / "python" / "src")
+    for name, source in zip(("sluice_inspect", "sluice", "sluice_client"), sources, strict=True):
         shutil.copytree(source / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 

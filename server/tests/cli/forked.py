@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from sluice.cli.app import run
+from sluice_client.cli.app import run
 from tests.cli.zygotes import ForkedZygote
 
 _SECONDS: Final = 60

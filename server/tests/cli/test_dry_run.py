@@ -2,16 +2,16 @@
 
 import json
 import os
-from http.client import HTTPMessage
 from pathlib import Path
 from typing import cast
 
+import httpx
 import pytest
 
-from sluice.cli.dry_run import ask_service
-from sluice.cli.http import HttpClient, Response
-from sluice.cli.profiles import Target
-from sluice.cli.service import Service
+from sluice_client.cli.dry_run import ask_service
+from sluice_client.cli.http import HttpClient, Response
+from sluice_client.cli.profiles import Target
+from sluice_client.cli.service import Service
 from tests.api.samples import TEXT, eicar, pdf, picture, white_picture
 from tests.cli.commands import Sluice, sluice_in
 from tests.rows import each_row
@@ -177,13 +177,13 @@ def test_a_dry_run_beyond_the_limit_of_the_service_waits(
     class Busy:
         def request(self, method: str, path: str, **_others: object) -> Response:
             seen.append((method, path))
-            headers = HTTPMessage()
+            headers = httpx.Headers()
             headers["Retry-After"] = retry_after
             if len(seen) <= refusals:
                 body = {"status": "ERROR", "message": "too many", "errors": ["again"]}
                 return Response(429, headers, json.dumps(body).encode())
             response = {"status": "SUCCESS", "data": {"report": {"outcome": "accepted"}}}
-            return Response(200, HTTPMessage(), json.dumps(response).encode())
+            return Response(200, httpx.Headers(), json.dumps(response).encode())
 
     service = Service(Target("http://service", "key"), cast("HttpClient", Busy()))
     reported = ask_service(service, tmp_path / "a.txt", "claims")

@@ -10,10 +10,10 @@ from stat import S_IMODE
 
 import pytest
 
-from sluice.cli.app import run
 from sluice.db import sqlite
 from sluice.db.database import Database
 from sluice.db.rls import NO_TENANT
+from sluice_client.cli.app import run
 from tests.cli.commands import Sluice, sluice_in
 from tests.observe.metrics_page import until
 

@@ -8,8 +8,8 @@ import pytest
 import typer.main
 
 from sluice import __version__
-from sluice.cli.app import app, run
-from sluice.cli.shell import leaves
+from sluice_client.cli.app import app, run
+from sluice_client.cli.shell import leaves
 from tests.rows import each_row
 
 

@@ -81,7 +81,7 @@ def test_make_venv_installs_the_pinned_lock_once_and_adds_the_development_depend
     assert create_venv == "-m venv --clear .venv"
     assert "--require-hashes --requirement scripts/uv.txt" in uv
     assert "--require-hashes --requirement requirements.lock" in dependencies
-    assert "--no-deps --no-build-isolation --editable inspect --editable server" in project
+    assert "--no-deps --no-build-isolation --editable inspect --editable clients/python --editable server" in project
     assert run(clone, "make", "venv").stdout == ""
     assert len(log.read_text().splitlines()) == 4
     run(clone, "make", "venv-dev")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.cli.app import run
-from sluice.cli.mcp import Tools, tools
-from sluice.cli.output import Exit
-from sluice.cli.profiles import Target
+from sluice_client.cli.app import run
+from sluice_client.cli.mcp import Tools, tools
+from sluice_client.cli.output import Exit
+from sluice_client.cli.profiles import Target
 from tests.api.samples import TEXT, picture
 from tests.deployments import Deployments
 from tests.service import ApiClient, running_service
@@ -140,4 +140,4 @@ async def test_every_failure_is_one_sentence(tenant: ApiClient, tmp_path: Path) 
 def test_command_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     assert run(["mcp"]) == Exit.ERROR
-    assert capsys.readouterr().err == "sluice: The library for agents is missing: pip install 'sluice[mcp]'.\n"
+    assert capsys.readouterr().err == "sluice: The library for agents is missing: pip install 'sluice-client[mcp]'.\n"

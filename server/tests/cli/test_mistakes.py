@@ -8,8 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 import sluice as sluice_package
-from sluice.cli.app import run
-from sluice.cli.output import CommandRefused, Exit, describe_fault
+from sluice.cli.faults import explain
 from sluice.db.database import DatabaseUnavailable
 from sluice.db.migrate import newest
 from sluice.errors import NotFound, ServiceUnavailable
@@ -17,6 +16,8 @@ from sluice.kit.secret_files import SecretFileRefused
 from sluice.settings import Settings, unknown_variables
 from sluice.storage import StoreError
 from sluice.wiring.refusal import StartRefused
+from sluice_client.cli.app import run
+from sluice_client.cli.output import CommandRefused, Exit
 from sluice_inspect.sandbox import SandboxBroken
 from tests.cli.commands import Sluice
 from tests.rows import each_row
@@ -186,7 +187,7 @@ def test_init_names_a_data_folder_and_a_key_file_that_cannot_be_used(sluice: Slu
     ],
 )
 def test_known_exception_has_its_sentence_and_exit_code(exception: Exception, sentence: str, code: Exit) -> None:
-    described = describe_fault(exception)
+    described = explain(exception)
     assert described is not None
     assert sentence in described[0]
     assert described[1] is code

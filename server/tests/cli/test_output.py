@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli import output
 from sluice.db.database import Database
 from sluice.tenants.service import Tenants
+from sluice_client.cli import output
 from tests.api.samples import TEXT
 from tests.cli.commands import Sluice
 from tests.rows import each_row

@@ -16,9 +16,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sluice.cli.output import CommandRefused
 from sluice.cli.processes import of_one_process, process_count
 from sluice.settings import Settings
+from sluice_client.cli.output import CommandRefused
 from tests.api.samples import TEXT
 from tests.cli.commands import Sluice
 from tests.cli.test_serve import _UPLOAD_END, start_upload, wait_until_refused

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sluice.cli.app import run
-from sluice.cli.profiles import DEFAULT_URL, read_profiles, target_of
+from sluice_client.cli.app import run
+from sluice_client.cli.profiles import DEFAULT_URL, read_profiles, target_of
 from tests.cli.commands import Sluice, sluice_in
 from tests.rows import each_row
 from tests.service import ApiClient, cli_command

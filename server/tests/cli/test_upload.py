@@ -6,17 +6,16 @@ import hashlib
 import json
 import subprocess
 import sys
-from http.client import HTTPMessage
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
 import pytest
 
-from sluice.cli.http import Response
-from sluice.cli.service import Service
-from sluice.cli.upload import _Sender
 from sluice.messages import render
+from sluice_client.cli.http import Response
+from sluice_client.cli.service import Service
+from sluice_client.cli.upload import _Sender
 from tests.api.responses import page
 from tests.api.samples import TEXT, noise, picture
 from tests.cli.commands import Sluice, sluice_in
@@ -92,7 +91,7 @@ def test_upload_of_a_large_file_uses_constant_memory(upload: Sluice, client: Api
 
 _PEAK_SCRIPT = """
 import re, sys
-from sluice.cli.app import run
+from sluice_client.cli.app import run
 assert run(sys.argv[1:]) == 0
 print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
 """
@@ -223,11 +222,11 @@ def test_upload_with_resume_goes_on_where_it_was_cut(upload: Sluice, client: Api
 
 def test_upload_tries_again_with_retry_only(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
-    monkeypatch.setattr("sluice.cli.upload.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("sluice_client.cli.upload.time.sleep", lambda _seconds: None)
 
     def attempt() -> Response:
         sent.append(1)
-        headers = HTTPMessage()
+        headers = httpx.Headers()
         headers["Retry-After"] = "1"
         return Response(503 if len(sent) < 3 else 201, headers, b"{}")
 

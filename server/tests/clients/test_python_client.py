@@ -343,7 +343,7 @@ def test_programs_of_users_are_typed() -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent"]
     command += [
         f"--cache-dir={ROOT / '.mypy_cache' / 'programs'}",
-        "--python-version=3.10",
+        "--python-version=3.11",
         "server/tests/clients/programs.py",
     ]
     environment = {**os.environ, "MYPYPATH": "clients/python/src"}

@@ -19,6 +19,7 @@ ARTIFACTS = (
     "sluice-0.1.0-py3-none-any.whl",
     "sluice-0.1.0.sbom.json",
     "sluice-client-0.1.0.tgz",
+    "sluice_client-0.1.0-py3-none-any.whl",
     "sluice_inspect-0.1.0-py3-none-any.whl",
 )
 LOCKS = ("requirements.lock", "requirements-dev.lock", "scripts/uv.txt", "clients/typescript/package-lock.json")
@@ -125,10 +126,10 @@ def test_attesting_the_same_build_again_gives_the_same_bytes_and_says_that_they_
 def test_pip_refuses_a_wheel_that_is_not_the_one_in_the_requirements_of_the_release(release: Path) -> None:
     assert run_in_process("attest", "requirements", str(release)).returncode == 0
     requirements = release / "requirements-0.1.0.txt"
-    libraries, _, own = requirements.read_text(encoding="utf-8").partition("sluice-inspect==")
+    libraries, _, own = requirements.read_text(encoding="utf-8").partition("sluice-client==")
     assert libraries == (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    requirements.write_text(f"sluice-inspect=={own}")
-    (release / "sluice_inspect-0.1.0-py3-none-any.whl").write_bytes(b"another")
+    requirements.write_text(f"sluice-client=={own}")
+    (release / "sluice_client-0.1.0-py3-none-any.whl").write_bytes(b"another")
     options = ("--isolated", "--no-index", "--no-deps", "--require-hashes", "--target", str(release / "site"))
     command = [sys.executable, "-m", "pip", "install", *options, "--find-links", str(release), "-r", str(requirements)]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[3]
 LIBRARIES = Path(sysconfig.get_paths()["purelib"])
 """The packages of this environment, in which everything is installed already."""
-PARTS = {"sluice_inspect": "inspect", "sluice": "server"}
+PARTS = {"sluice_inspect": "inspect", "sluice_client": "clients/python", "sluice": "server"}
 """Import packages with the folders of their distributions."""
 
 
@@ -63,16 +63,34 @@ def test_wheel_contains_its_package_and_nothing_else(built: Path, package: str) 
 
 
 def test_wheel_of_sluice_inspect_judges_files_with_the_libraries_that_it_names(built: Path, tmp_path: Path) -> None:
-    environment, site = empty_environment(tmp_path)
-    for name in required_by("sluice-inspect"):
-        for path in {file.parts[0] for file in distribution(name).files or ()} - {".."}:
-            (site / path).symlink_to(LIBRARIES / path)
-    (wheel,) = built.glob("sluice_inspect-*.whl")
-    options = ("--isolated", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
-    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, wheel)
+    environment = environment_with("sluice-inspect", built, tmp_path)
     judged = run(environment / "bin" / "python", ROOT / "scripts" / "release" / "inspect_files.py")
     assert len(judged.splitlines()) == 11, judged
     assert judged.endswith("frameworks loaded: 0\n")
+
+
+def test_commands_of_sluice_client_upload_without_the_server_and_say_what_needs_it(built: Path, tmp_path: Path) -> None:
+    program = environment_with("sluice-client", built, tmp_path, extra="cli") / "bin" / "sluice"
+    served = Path(sys.executable).with_name("sluice")
+    upload = (program, "upload", ROOT / "README.md", "--context", "claims")
+    assert "accepted  " in run(sys.executable, ROOT / "scripts" / "first_upload.py", served, *upload)
+    words = [program, "keys", "list", "--tenant", "ten_1"]
+    path = {"PATH": os.environ["PATH"]}
+    refused = subprocess.run(words, env=path, capture_output=True, text=True, timeout=60, check=False)
+    assert (refused.returncode, "pip install sluice" in refused.stderr) == (2, True)
+
+
+def environment_with(name: str, built: Path, folder: Path, *, extra: str = "") -> Path:
+    """Return a new environment with a built wheel and the libraries that it names."""
+    environment, site = empty_environment(folder)
+    for library in required_by(name, extra):
+        for path in {file.parts[0] for file in distribution(library).files or ()} - {".."}:
+            if not (site / path).exists():
+                (site / path).symlink_to(LIBRARIES / path)
+    (wheel,) = built.glob(f"{name.replace('-', '_')}-*.whl")
+    options = ("--isolated", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
+    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, wheel)
+    return environment
 
 
 def empty_environment(folder: Path) -> tuple[Path, Path]:
@@ -82,8 +100,8 @@ def empty_environment(folder: Path) -> tuple[Path, Path]:
     return environment, next((environment / "lib").glob("python*/site-packages"))
 
 
-def required_by(name: str) -> set[str]:
-    """Return what a distribution needs without its extras, and what that needs."""
+def required_by(name: str, extra: str = "") -> set[str]:
+    """Return what a distribution needs with one of its extras, or none, and what that needs."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -91,7 +109,7 @@ def required_by(name: str) -> set[str]:
         new = {
             canonicalize_name(each.name)
             for each in needed
-            if each.marker is None or each.marker.evaluate({"extra": ""})
+            if each.marker is None or each.marker.evaluate({"extra": extra})
         } - found
         found |= new
         waiting += new

@@ -12,11 +12,11 @@ import pytest
 import typer
 
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, TOKEN_ROUTES
-from sluice.cli.app import app as command_line
 from sluice.errors import SluiceError, catalogue
 from sluice.messages import LOCALES, render
 from sluice.settings import Settings
 from sluice.uploads.reasons import WORDS, Reason
+from sluice_client.cli.app import app as command_line
 from sluice_inspect.catalogue import FACTS, FLAGS
 from sluice_inspect.registry import FORMATS
 from tests.docs.pages import DOCS, anchors, blocks, openapi

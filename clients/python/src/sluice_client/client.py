@@ -2,10 +2,9 @@
 
 import os
 from types import TracebackType
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import httpx
-from typing_extensions import Self
 
 from sluice_client.core import Core
 from sluice_client.operations import (

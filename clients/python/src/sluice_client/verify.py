@@ -32,10 +32,8 @@ def verify_webhook(
         raise InvalidWebhook("The headers webhook-id, webhook-timestamp and webhook-signature are needed") from fault
     if age > tolerance_seconds:
         raise InvalidWebhook("It was signed too long ago, or a clock is wrong")
-    content = f"{message_id}.{timestamp}.".encode() + raw
     for one in (secret,) if isinstance(secret, str) else secret:
-        digest = hmac.new(base64.b64decode(one.removeprefix("whsec_")), content, hashlib.sha256).digest()
-        expected = b"v1," + base64.b64encode(digest)
+        expected = _signature(raw, one, message_id, timestamp)
         # compared as bytes: `compare_digest` refuses text that is not ASCII
         if any([hmac.compare_digest(expected, signature) for signature in signatures]):  # noqa: C419  (all are compared)
             break
@@ -45,6 +43,21 @@ def verify_webhook(
         return Event.model_validate_json(raw)
     except ValidationError as fault:
         raise InvalidWebhook("The body is no event") from fault
+
+
+def sign_webhook(body: bytes, secret: str, *, message_id: str, timestamp: int) -> dict[str, str]:
+    """Return the headers of a webhook as the service signs it, for tests of a receiver.
+
+    Raise `ValueError` for a secret that is not base64 behind `whsec_`.
+    """
+    signature = _signature(body, secret, message_id, str(timestamp)).decode()
+    return {"webhook-id": message_id, "webhook-timestamp": str(timestamp), "webhook-signature": signature}
+
+
+def _signature(body: bytes, secret: str, message_id: str, timestamp: str) -> bytes:
+    content = f"{message_id}.{timestamp}.".encode() + body
+    digest = hmac.new(base64.b64decode(secret.removeprefix("whsec_")), content, hashlib.sha256).digest()
+    return b"v1," + base64.b64encode(digest)
 
 
 def verify_receipt(receipt: str, public_keys: PublicKeys | Mapping[str, Any]) -> dict[str, Any]:
@@ -62,11 +75,13 @@ def verify_receipt(receipt: str, public_keys: PublicKeys | Mapping[str, Any]) ->
         head, _, payload = signed.partition(".")
         header = json.loads(_decoded(head))
         expected = (header["kid"], "EdDSA", "sluice-receipt+jws")
-        (key,) = [one for one in known.keys if (one.kid, header["alg"], header["typ"]) == expected]
+        key = next(one for one in known.keys if (one.kid, header["alg"], header["typ"]) == expected)
         Ed25519PublicKey.from_public_bytes(_decoded(key.x)).verify(_decoded(signature), signed.encode())
         stated: dict[str, Any] = json.loads(_decoded(payload))
     except InvalidSignature as fault:
         raise InvalidReceipt("Its signature does not match: it was changed") from fault
+    except StopIteration as fault:
+        raise InvalidReceipt("It is no receipt, or its key is not among the known ones") from fault
     except (KeyError, TypeError, ValueError) as fault:
         raise InvalidReceipt("It is no receipt that one of these keys signed") from fault
     return stated

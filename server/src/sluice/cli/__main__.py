@@ -1,5 +1,5 @@
 """`python -m sluice.cli`: the same as the `sluice` command."""
 
-from sluice.cli.app import main
+from sluice_client.cli import main
 
 main()

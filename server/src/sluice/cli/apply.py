@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import Service, on_service, segment
 from sluice.cli.yaml_text import read_yaml
+from sluice_client.cli import output
+from sluice_client.cli.options import Json
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import Service, on_service, segment
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

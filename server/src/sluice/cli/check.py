@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.dry_run import Printer, Reported, check_by_service, notes_on, read_rules, report_by_rules
 from sluice.cli.environment import start_zygote, task_settings
-from sluice.cli.form import files_in
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.profiles import target_of
-from sluice.cli.service import ApiKey, ProfileOption, Url
+from sluice.cli.local_rules import notes_on, read_rules, report_by_rules
+from sluice_client.cli import output
+from sluice_client.cli.dry_run import Printer, Reported, check_by_service
+from sluice_client.cli.form import files_in
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.profiles import target_of
+from sluice_client.cli.service import ApiKey, ProfileOption, Url
 
 if TYPE_CHECKING:
     from sluice.uploads.values import Facts, Rules

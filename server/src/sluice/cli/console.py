@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluice.access import Scope
-from sluice.cli import output
 from sluice.cli.environment import on_database, operator_action, read_settings
-from sluice.cli.options import TenantOrNone, group_of, printable
-from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.tenants import require_tenant
+from sluice_client.cli import output
+from sluice_client.cli.options import TenantOrNone, group_of, printable
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.db.database import Database

@@ -11,11 +11,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from sluice.access import Scope
-from sluice.cli import output
 from sluice.cli.environment import on_database, operator_action, read_settings
-from sluice.cli.form import FormFile
-from sluice.cli.profiles import DEFAULT_URL, Target
-from sluice.cli.service import Service, Url, opened
+from sluice_client.cli import output
+from sluice_client.cli.form import FormFile
+from sluice_client.cli.profiles import DEFAULT_URL, Target
+from sluice_client.cli.service import Service, Url, opened
 
 if TYPE_CHECKING:
     from sluice.db.database import Database

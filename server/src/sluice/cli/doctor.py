@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from sluice.cli import output
 from sluice.cli.environment import missing_in_production, require_file, start_zygote, task_settings
-from sluice.cli.options import Json
-from sluice.cli.output import CommandRefused, Exit, describe_fault
+from sluice.cli.faults import explain
 from sluice.cli.processes import process_count
+from sluice_client.cli import output
+from sluice_client.cli.options import Json
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +110,7 @@ async def _reported(kind: str, examine: "Callable[[], Awaitable[Sequence[EngineH
     try:
         return await examine()
     except Exception as fault:
-        known = describe_fault(fault)
+        known = explain(fault)
         if known is None:
             raise
         return [EngineHealth(kind, "-", EngineState.DOWN, detail=known[0])]

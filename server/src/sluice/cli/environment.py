@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from sluice.cli.output import CommandRefused, Exit
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.audit import AuditAction

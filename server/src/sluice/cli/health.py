@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 import typer
 
-from sluice.cli import output
 from sluice.cli.environment import task_settings
-from sluice.cli.output import CommandRefused, Exit
+from sluice_client.cli import output
+from sluice_client.cli.output import CommandRefused, Exit
 
 _SECONDS: Final = 8.0
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from sluice.cli import output
 from sluice.cli.environment import migrate_database, operator_action, task_settings
-from sluice.cli.options import Json, NameOrNone
-from sluice.cli.output import CommandRefused
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, NameOrNone
+from sluice_client.cli.output import CommandRefused
 
 if TYPE_CHECKING:
     from sluice.db.database import Database

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from sluice.access import KeyLimits
 from sluice.cli.environment import on_database, operator_action
-from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.tenants import require_tenant
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.api_keys.api_key import ApiKey

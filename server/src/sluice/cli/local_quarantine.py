@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sluice.cli.environment import on_database, operator_action, read_settings
-from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.tenants import require_tenant
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.db.database import Database

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sluice.cli import output
 from sluice.cli.environment import opened_database, task_settings
-from sluice.cli.options import Json, Tenant
-from sluice.cli.output import CommandRefused, Exit
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, Tenant
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.settings import Settings

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sluice.cli.output import CommandRefused, Exit
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.settings import Settings

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.cli import output
 from sluice.cli.environment import opened_database, task_settings
-from sluice.cli.options import group_of
-from sluice.cli.output import CommandRefused
+from sluice_client.cli import output
+from sluice_client.cli.options import group_of
+from sluice_client.cli.output import CommandRefused
 
 if TYPE_CHECKING:
     from sluice.db.database import Database

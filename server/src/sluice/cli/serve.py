@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sluice.cli import output
 from sluice.cli.environment import migrate_database, missing_in_production, service_settings, start_zygote
 from sluice.cli.init import FirstKey, make_first_key
-from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.processes import MOST_PROCESSES, ServerProcess, of_one_process, process_count
+from sluice_client.cli import output
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     import asyncio

@@ -4,7 +4,7 @@ import contextlib
 import socket
 from typing import Final
 
-from sluice.cli.output import CommandRefused, Exit
+from sluice_client.cli.output import CommandRefused, Exit
 
 _KERNEL_UNSENT_BYTES: Final = 64 * 1024
 

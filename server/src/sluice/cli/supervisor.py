@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sluice.cli.output import Exit
 from sluice.cli.processes import ServerProcess, zygote_path
 from sluice.kit.libc import die_with_parent
 from sluice.observe.log import log
 from sluice.wiring.prestart import IsolatedProcess, launch_shared_zygote, open_zygote_socket
+from sluice_client.cli.output import Exit
 from sluice_inspect.sandbox.protocol import JobLimits
 
 _SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD})

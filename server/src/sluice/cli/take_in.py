@@ -23,12 +23,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, Protocol, Self
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.form import FormFile
-from sluice.cli.http import HttpClient, Response
-from sluice.cli.options import Json
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import Service, envelope_of, message_of, on_service
+from sluice_client.cli import output
+from sluice_client.cli.form import FormFile
+from sluice_client.cli.http import HttpClient, Response
+from sluice_client.cli.options import Json
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import Service, envelope_of, message_of, on_service
 
 if TYPE_CHECKING:
     import asyncio

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sluice.cli import output
 from sluice.cli.environment import on_database, operator_action
-from sluice.cli.options import Json, Name, NameOrNone, TenantArgument, group_of
-from sluice.cli.output import CommandRefused, Exit
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, Name, NameOrNone, TenantArgument, group_of
+from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.db.database import Database

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from sluice.access import Scope
-from sluice.cli import output
 from sluice.cli.environment import on_database, task_settings
-from sluice.cli.options import Tenant, printable
-from sluice.cli.output import CommandRefused, Exit
 from sluice.cli.tenants import require_tenant
+from sluice_client.cli import output
+from sluice_client.cli.options import Tenant, printable
+from sluice_client.cli.output import CommandRefused, Exit
 
 
 def token(

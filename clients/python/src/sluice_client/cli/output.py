@@ -305,34 +305,7 @@ def describe_fault(fault: BaseException) -> tuple[str, Exit] | None:
     if isinstance(fault, OSError):
         what = fault.strerror or type(fault).__name__
         return (f"{fault.filename}: {what}." if fault.filename else f"{what}."), Exit.ERROR
-
-    from sluice.db.database import DatabaseUnavailable
-    from sluice.errors import SluiceError
-    from sluice.kit.secret_files import SecretFileRefused
-    from sluice.storage import StoreError
-    from sluice.wiring.refusal import StartRefused
-    from sluice_inspect.sandbox import SandboxBroken
-
-    code = Exit.ERROR
-    match fault:
-        case BaseExceptionGroup():
-            return next((known for inner in fault.exceptions if (known := describe_fault(inner)) is not None), None)
-        case SluiceError():
-            sentence = f"{fault.message}: {'; '.join(fault.errors)}."
-            code = exit_of(fault.status, fault.code)
-        case StartRefused() | SecretFileRefused():
-            sentence = str(fault)
-        case SandboxBroken():
-            sentence = f"The sandbox cannot be trusted on this machine: {fault}."
-        case DatabaseUnavailable():
-            code = Exit.UNAVAILABLE
-            sentence = f"The database is unavailable: {fault}. Check SLUICE_DATABASE_URL and SLUICE_DATA_DIR."
-        case StoreError():
-            code = Exit.UNAVAILABLE
-            sentence = f"The store fails: {str(fault).rstrip('.')}. Check the SLUICE_STORAGE_ settings of the store."
-        case _:
-            return None
-    return sentence, code
+    return None
 
 
 def _plain_value(value: object) -> object:

@@ -5,9 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, Yes, group_of, pairs_in
-from sluice.cli.service import BodyFile, Fields, Service, body_of, given, on_service, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, Yes, group_of, pairs_in
+from sluice_client.cli.service import BodyFile, Fields, Service, body_of, given, on_service, segment
 
 group = group_of("Create, list, show and revoke upload tokens. The API key needs the scope `upload`.")
 

@@ -5,40 +5,22 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from sluice import __version__
-from sluice.cli import output
-from sluice.cli.output import CommandRefused, Exit
+from sluice_client import __version__
+from sluice_client.cli import output
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.server_commands import server_commands
 
-if TYPE_CHECKING:
-    from sluice.wiring.prestart import Launch
-
-
-# Where the commands and groups are, as `module:name` below `sluice.cli`, by the panels of the help.
+# Where the commands and groups are, as `module:name`, by the panels of the help.
 PANELS: Final[Mapping[str, Mapping[str, str]]] = {
-    "Service": {
-        "serve": "serve:serve",
-        "work": "serve:work",
-        "init": "init:init",
-        "migrate": "init:migrate",
-        "health": "health:health",
-        "doctor": "doctor:doctor",
-        "audit": "maintenance:audit",
-        "backup": "maintenance:backup",
-        "restore": "maintenance:restore",
-        "migrate-bucket": "maintenance:migrate_bucket",
-        "demo": "demo:demo",
-    },
     "Files": {
-        "check": "check:check",
         "upload": "upload:upload",
-        "import": "take_in:import_files",
         "files": "files:group",
         "jobs": "jobs:group",
         "reports": "reports:group",
@@ -49,7 +31,6 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "mcp": "mcp:mcp",
     },
     "Tenant": {
-        "apply": "apply:apply",
         "contexts": "contexts:group",
         "buckets": "buckets:group",
         "webhooks": "webhooks:group",
@@ -64,16 +45,28 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "profiles": "login:group",
         "keys": "keys:group",
         "upload-tokens": "upload_tokens:group",
-        "tenants": "tenants:group",
-        "console": "console:group",
-        "token": "token:token",
-        "secrets": "secrets:group",
     },
     "This command": {
         "completion": "shell:completion",
         "man": "shell:man",
     },
 }
+
+
+def _own_panels() -> Mapping[str, Mapping[str, str]]:
+    return {
+        panel: {name: f"sluice_client.cli.{place}" for name, place in places.items()}
+        for panel, places in PANELS.items()
+    }
+
+
+@cache
+def all_panels() -> Mapping[str, Mapping[str, str]]:
+    """Return where the commands are, those of the server first if it is installed."""
+    ours = _own_panels()
+    added = server_commands()
+    theirs = {} if added is None else added.panels
+    return {panel: {**theirs.get(panel, {}), **ours.get(panel, {})} for panel in dict.fromkeys([*theirs, *ours])}
 
 
 class _LazyGroup(TyperGroup):
@@ -83,18 +76,23 @@ class _LazyGroup(TyperGroup):
         return _params(super().get_params, ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the name of the library)
-        return [name for places in PANELS.values() for name in places]
+        return [name for places in all_panels().values() for name in places]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        found = next(((panel, places[cmd_name]) for panel, places in PANELS.items() if cmd_name in places), None)
+        # The server's are looked up for a command of its own only.
+        found = _place_of(cmd_name, _own_panels()) or _place_of(cmd_name, all_panels())
         if found is not None and cmd_name not in self.commands:
             self.commands[cmd_name] = _loaded(cmd_name, *found)
         return self.commands.get(cmd_name)
 
 
+def _place_of(name: str, panels: Mapping[str, Mapping[str, str]]) -> tuple[str, str] | None:
+    return next(((panel, places[name]) for panel, places in panels.items() if name in places), None)
+
+
 def _loaded(name: str, panel: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(f"sluice.cli.{module}"), attribute)
+    found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
         command = typer.main.get_command(found)
     else:
@@ -155,7 +153,8 @@ def sluice(
     unavailable: try again.
     """
     if version:
-        output.line(f"sluice {__version__}")
+        added = server_commands()
+        output.line(f"sluice {__version__ if added is None else added.version}")
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help(), nl=False)
 
@@ -169,16 +168,16 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: Sequence[str], launch: "Launch | None" = None) -> int:
+def run(arguments: Sequence[str], given: object = None) -> int:
     """Run one command and return its exit code; print what went wrong to standard error.
 
-    `launch` starts the sandbox's zygote of a command that has one, instead of `launch_early`.
+    `given` is for the commands of the server: what launches the sandbox's zygote, instead of `launch_early`.
     """
     json_lines = "--json" in arguments
     # What a command writes is for its own user alone, from the first byte on: databases, keys, backups, bookmarks.
     umask = os.umask(0o077)
     try:
-        code = app(args=arguments, prog_name="sluice", standalone_mode=False, obj=launch)
+        code = app(args=arguments, prog_name="sluice", standalone_mode=False, obj=given)
         sys.stdout.flush()
     except typer.TyperException as fault:
         command = getattr(getattr(fault, "ctx", None), "command_path", "sluice")
@@ -203,8 +202,9 @@ def run(arguments: Sequence[str], launch: "Launch | None" = None) -> int:
 def _explain(fault: Exception) -> tuple[str, int]:
     """Return a sentence for what went wrong, and the exit code."""
     if isinstance(fault, ImportError):
-        return f"This installation is broken: {fault}. Install it again as README.md describes.", Exit.ERROR
-    known = output.describe_fault(fault)
+        return f"This installation is broken: {fault}. Install it again.", Exit.ERROR
+    added = server_commands()
+    known = output.describe_fault(fault) if added is None else added.explain(fault)
     if known is not None:
         return known
     if os.environ.get("SLUICE_LOG_LEVEL") == "debug":

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from sluice.cli.http import HttpClient, Response
+from sluice_client.cli.http import HttpClient, Response
 
 STDIN: Final = "-"
 _CHUNK: Final = 262_144

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sluice import __version__
-from sluice.cli import output
-from sluice.cli.output import EXIT_CODES, CommandRefused, Exit
+from sluice_client import __version__
+from sluice_client.cli import output
+from sluice_client.cli.output import EXIT_CODES, CommandRefused, Exit
 
 
 class _Shell(StrEnum):
@@ -43,7 +43,7 @@ def man() -> None:
 
 
 def _page() -> Iterator[str]:
-    from sluice.cli.app import app
+    from sluice_client.cli.app import app
 
     root: Any = typer.main.get_command(app)
     yield f'.TH SLUICE 1 "" "sluice {__version__}" "User Commands"'

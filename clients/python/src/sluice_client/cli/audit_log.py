@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, group_of
-from sluice.cli.service import Service, given, on_service
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, group_of
+from sluice_client.cli.service import Service, given, on_service
 
 log_group = group_of("Read the audit log of a tenant. The API key needs the scope `admin`.")
 cors_group = group_of("Show and set the origins of pages that may call the API. The API key needs the scope `admin`.")

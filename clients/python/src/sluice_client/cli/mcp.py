@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec
 
 import typer
 
-from sluice import __version__
-from sluice.cli import output
-from sluice.cli.form import FormFile
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import ApiKey, ProfileOption, Url, opened, segment
+from sluice_client import __version__
+from sluice_client.cli import output
+from sluice_client.cli.form import FormFile
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import ApiKey, ProfileOption, Url, opened, segment
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from sluice.cli.profiles import Target
+    from sluice_client.cli.profiles import Target
 
 P = ParamSpec("P")
 _FAILED: Final = frozenset({"fail", "would_fail", "error"})
@@ -42,14 +42,16 @@ def mcp(
 
     An agent starts this command itself. It validates files, lists reports, explains rejections and replays changes of
     rules, all without changing anything. The key needs the scopes `upload` and `metadata`, and `admin` for replays.
-    Needs the extra `sluice[mcp]`.
+    Needs the extra `sluice-client[mcp]`.
     """
-    from sluice.cli.profiles import target_of
+    from sluice_client.cli.profiles import target_of
 
     try:
         server = tools(Tools(target_of(url, api_key, profile), folder.resolve()))
     except ImportError as fault:
-        raise CommandRefused("The library for agents is missing: pip install 'sluice[mcp]'.", Exit.ERROR) from fault
+        raise CommandRefused(
+            "The library for agents is missing: pip install 'sluice-client[mcp]'.", Exit.ERROR
+        ) from fault
     server.run()
 
 

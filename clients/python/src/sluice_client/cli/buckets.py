@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, Yes, group_of, tenant_id
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import Service, given, on_service, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, Yes, group_of, tenant_id
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import Service, given, on_service, segment
 
 group = group_of("List, show, add, change and delete the buckets of a tenant. The API key needs the scope `admin`.")
 

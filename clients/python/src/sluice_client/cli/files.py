@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import MOMENT, Json, Yes, comment_text, group_of, pairs_in, past_moment
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import Service, download_link, on_service, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import MOMENT, Json, Yes, comment_text, group_of, pairs_in, past_moment
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import Service, download_link, on_service, segment
 
 group = group_of("List, show, download, delete, restore and export files, and put legal holds on files and contexts.")
 

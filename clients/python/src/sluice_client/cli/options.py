@@ -7,13 +7,14 @@ from typing import Annotated, Final
 
 import typer
 
-from sluice.kit.clock import utc_now
-from sluice.kit.text import TENANT_ID_RULE, is_plain, is_tenant_id
-
 MOMENT: Final = "a time ago (30m, 12h, 7d, 2w), or a date and time, in UTC if it names no zone"
 _NAME_MAX: Final = 255
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _COMMENT_MAX: Final = 1000
+_TENANT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PLAIN: Final = re.compile(
+    r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]*"
+)  # no controls but line ends and tabs
 
 
 def printable(value: str | None) -> str | None:
@@ -25,8 +26,8 @@ def printable(value: str | None) -> str | None:
 
 def tenant_id(value: str | None) -> str | None:
     """Return the id of a tenant unchanged. Raise a usage error for a text that cannot be one."""
-    if value is not None and not is_tenant_id(value):
-        raise typer.BadParameter(f"expected {TENANT_ID_RULE}")
+    if value is not None and not _TENANT_ID.fullmatch(value):
+        raise typer.BadParameter("expected 1 to 64 letters, digits, hyphens and underscores")
     return value
 
 
@@ -36,7 +37,7 @@ def past_moment(text: str | None) -> str | None:
         return None
     relative = re.fullmatch(r"([0-9]{1,4})([mhdw])", text)
     if relative:
-        return (utc_now() - timedelta(**{_UNITS[relative[2]]: int(relative[1])})).isoformat()
+        return (datetime.now(UTC) - timedelta(**{_UNITS[relative[2]]: int(relative[1])})).isoformat()
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as fault:
@@ -56,7 +57,7 @@ def pairs_in(texts: Sequence[str] | None, option: str) -> dict[str, str]:
 
 def comment_text(value: str) -> str:
     """Return a comment unchanged. Raise a usage error for one that the audit log does not take."""
-    if not value.strip() or len(value) > _COMMENT_MAX or not is_plain(value, lines=True):
+    if not value.strip() or len(value) > _COMMENT_MAX or not _PLAIN.fullmatch(value):
         raise typer.BadParameter(f"expected 1 to {_COMMENT_MAX} printable characters")
     return value
 

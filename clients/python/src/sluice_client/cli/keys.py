@@ -1,17 +1,17 @@
 """`sluice keys`: API keys, on a running service over HTTP, or with `--tenant` in the database of this machine."""
 
-# ruff: noqa: PLC0415  (a command on a running service loads nothing of the database)
-
 from datetime import datetime
+from enum import StrEnum
+from ipaddress import ip_network
 from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from sluice.access import Scope
-from sluice.cli import output
-from sluice.cli.options import Json, Name, Yes, group_of, printable, tenant_id
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import Service, given, on_service_unless, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, Name, Yes, group_of, printable, tenant_id
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.server_commands import on_this_machine
+from sluice_client.cli.service import Service, given, on_service_unless, segment
 
 group = group_of(
     "Create, list, show, change, rotate and revoke API keys, on a running service, or with --tenant in the database of "
@@ -21,9 +21,18 @@ group = group_of(
 _PATH: Final = "/api/v1/api-keys"
 
 
-def _networks(values: list[str] | None) -> list[str] | None:
-    from ipaddress import ip_network
+class Scope(StrEnum):
+    """A permission of a credential, as the service knows them."""
 
+    UPLOAD = "upload"
+    DOWNLOAD = "download"
+    METADATA = "metadata"
+    DELETE = "delete"
+    REVIEW = "review"
+    ADMIN = "admin"
+
+
+def _networks(values: list[str] | None) -> list[str] | None:
     try:
         return None if values is None else [str(ip_network(value)) for value in values]
     except ValueError as fault:
@@ -88,9 +97,7 @@ def create(
     scopes = [one.value for one in scope]
     mode: Literal["live", "test"] = "test" if test else "live"
     if service is None:
-        from sluice.cli import local_keys
-
-        made = local_keys.create(
+        made = on_this_machine("keys").create(
             str(tenant),
             name,
             scopes,
@@ -128,9 +135,7 @@ def list_keys(
 ) -> None:
     """List the keys, the newest first, each by the part that is safe to show. With --json: one line per key."""
     if service is None:
-        from sluice.cli import local_keys
-
-        found: Any = local_keys.list_all(str(tenant), status)
+        found: Any = on_this_machine("keys").list_all(str(tenant), status)
     else:
         found = service.pages(_PATH, given(status=status))
     output.listing(
@@ -155,9 +160,7 @@ def show(key: KeyId, *, tenant: Operated = None, service: Service | None, json: 
     """Show one key: its scopes, its limits, and when it expires. Its text is stored nowhere."""
     _require_id(key, tenant)
     if service is None:
-        from sluice.cli import local_keys
-
-        found = local_keys.show(str(tenant), key)
+        found = on_this_machine("keys").show(str(tenant), key)
     else:
         found = service.data("GET", f"{_PATH}/{segment(key)}")
     if not json:
@@ -232,9 +235,7 @@ def rotate(
     """Give a key a new text, and print it; it is shown once and stored nowhere. Its id, scopes and limits stay."""
     _require_id(key, tenant)
     if service is None:
-        from sluice.cli import local_keys
-
-        made = local_keys.rotate(str(tenant), key, overlap_seconds, expires_in_days)
+        made = on_this_machine("keys").rotate(str(tenant), key, overlap_seconds, expires_in_days)
     else:
         body = {"overlap_seconds": overlap_seconds, **given(expires_in_days=expires_in_days)}
         made = service.data("POST", f"{_PATH}/{segment(key)}/rotate", body=body)
@@ -256,9 +257,7 @@ def revoke(
     _require_id(key, tenant)
     output.confirm(f"Revoke the key {key} for ever", yes=yes)
     if service is None:
-        from sluice.cli import local_keys
-
-        revoked = local_keys.revoke(str(tenant), key)
+        revoked = on_this_machine("keys").revoke(str(tenant), key)
     else:
         revoked = service.data("DELETE", f"{_PATH}/{segment(key)}")
     output.done(revoked, f"The key {key} is revoked.", json=json)
@@ -267,9 +266,8 @@ def revoke(
 def _changed(key: str, tenant: str | None, changes: dict[str, Any], service: Service | None) -> dict[str, Any]:
     _require_id(key, tenant)
     if service is None:
-        from sluice.cli import local_keys
-
-        return local_keys.change(str(tenant), key, changes)
+        local: dict[str, Any] = on_this_machine("keys").change(str(tenant), key, changes)
+        return local
     changed: dict[str, Any] = service.data("PATCH", f"{_PATH}/{segment(key)}", body=changes)
     return changed
 

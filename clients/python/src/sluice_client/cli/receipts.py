@@ -11,11 +11,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, group_of
-from sluice.cli.output import CommandRefused, Exit, exit_of
-from sluice.cli.profiles import Target, target_of
-from sluice.cli.service import ProfileOption, Service, Url, on_service, opened, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, group_of
+from sluice_client.cli.output import CommandRefused, Exit, exit_of
+from sluice_client.cli.profiles import Target, target_of
+from sluice_client.cli.server_commands import on_this_machine
+from sluice_client.cli.service import ProfileOption, Service, Url, on_service, opened, segment
 
 group = group_of("Get and verify signed receipts of files and erasures, and change the key that signs them.")
 
@@ -59,14 +60,17 @@ def verify(
     The public keys are at /.well-known/sluice-receipts.json of the service that signed. Keep a copy: with **--key**
     nothing is asked.
     """
-    from sluice.receipts.signing import InvalidReceipt, verify_receipt
+    from sluice_client.errors import InvalidReceipt
+    from sluice_client.verify import verify_receipt
 
     text = _receipt_in(sys.stdin.read(_MOST_BYTES) if str(receipt) == "-" else _read(receipt))
     keys = _keys_of(target_of(url, "none is needed", profile)) if key is None else _parsed(_read(key), key)
     try:
         stated = verify_receipt(text, keys)
+    except ImportError as fault:
+        raise CommandRefused("A library is missing: pip install 'sluice-client[receipts]'.") from fault
     except InvalidReceipt as fault:
-        raise CommandRefused(f"The receipt is not valid. {fault}") from fault
+        raise CommandRefused(f"The receipt is not valid. {fault}.") from fault
     if file is not None and _digest(file) != stated.get("sha256"):
         raise CommandRefused(f"The receipt is valid, and not about the bytes of {file}.")
     if json_lines:
@@ -82,13 +86,7 @@ def rotate() -> None:
 
     Running servers need no restart. If several machines have copies of the file, copy it to all of them.
     """
-    from sluice.cli.environment import task_settings
-    from sluice.receipts.signing import load_receipt_keys, rotate_receipt_keys
-    from sluice.wiring.start import RECEIPT_KEYS, secret_file
-
-    path = secret_file(task_settings(), RECEIPT_KEYS)
-    load_receipt_keys(path)
-    output.line(f"Made the key {rotate_receipt_keys(path)}. Keep a copy of {path}.")
+    on_this_machine("receipts").rotate()
 
 
 def _read(path: Path) -> str:

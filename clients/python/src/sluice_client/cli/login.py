@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, group_of
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.profiles import DEFAULT_PROFILE, DEFAULT_URL, Target, forget, keep, profile_name, read_profiles
-from sluice.cli.service import opened
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, group_of
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.profiles import DEFAULT_PROFILE, DEFAULT_URL, Target, forget, keep, profile_name, read_profiles
+from sluice_client.cli.service import opened
 
 group = group_of("List the services that `sluice login` keeps.")
 
@@ -32,7 +32,7 @@ def login(
 ) -> None:
     """Keep the address of a service and an API key, so that other commands need neither options nor variables.
 
-    The key is asked for, hidden, and kept once the service accepts it: in the system's keyring, if sluice[keyring] is
+    The key is asked for, hidden, and kept once the service accepts it: in the system's keyring, if the extra `keyring` is
     installed and a keyring works, else in a file that only you can read.
     """
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,6 +1,6 @@
 """Profiles: the address of a service and its credential, kept between commands. The commands are in `login`.
 
-`config.toml` has no secrets. A key is kept in the system's keyring (`sluice[keyring]`) or in `credentials.toml`, which
+`config.toml` has no secrets. A key is kept in the system's keyring (the extra `keyring`) or in `credentials.toml`, which
 only its owner can read.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import typer
 
-from sluice.cli.output import CommandRefused, Exit
+from sluice_client.cli.output import CommandRefused, Exit
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 DEFAULT_PROFILE: Final = "default"
@@ -246,7 +246,7 @@ def _key_in_keyring(profile: Profile) -> str | None:
         import keyring
     except ImportError as fault:
         raise CommandRefused(
-            f"The key of the profile {profile.name} is in the keyring: install sluice[keyring], or log in again.",
+            f"The key of the profile {profile.name} is in the keyring: install 'sluice-client[keyring]', or log in again.",
             Exit.CREDENTIALS,
         ) from fault
     try:

@@ -23,12 +23,12 @@ from typing import IO, Annotated, Final, Self
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.form import STDIN, FormFile, exactly, files_in, opened_file
-from sluice.cli.http import ConnectionBroken, ConnectionRefused, Response
-from sluice.cli.options import Json
-from sluice.cli.output import Advance, CommandRefused, Exit, exit_of
-from sluice.cli.service import Service, envelope_of, message_of, on_service, segment
+from sluice_client.cli import output
+from sluice_client.cli.form import STDIN, FormFile, exactly, files_in, opened_file
+from sluice_client.cli.http import ConnectionBroken, ConnectionRefused, Response
+from sluice_client.cli.options import Json
+from sluice_client.cli.output import Advance, CommandRefused, Exit, exit_of
+from sluice_client.cli.service import Service, envelope_of, message_of, on_service, segment
 
 _WITH_REASON_CODE: Final = frozenset({"file_rejected", "limit_exceeded"})
 _UPLOADS: Final = "/api/v1/uploads"
@@ -117,7 +117,7 @@ def upload(
     files = [path for one in paths for path in ([one] if str(one) == STDIN else files_in([one]))]
     service.require_context(context)
     if dry_run:
-        from sluice.cli.dry_run import Printer, ask_service
+        from sluice_client.cli.dry_run import Printer, ask_service
 
         printer = Printer(json=json)
         for path in files:

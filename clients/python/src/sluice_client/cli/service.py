@@ -10,10 +10,17 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.http import ConnectionBroken, ConnectionRefused, HttpClient, OpenResponse, Response, UnusableAddress
-from sluice.cli.output import CommandRefused, Exit, exit_of
-from sluice.cli.profiles import Target, profile_name, target_of
+from sluice_client.cli import output
+from sluice_client.cli.http import (
+    ConnectionBroken,
+    ConnectionRefused,
+    HttpClient,
+    OpenResponse,
+    Response,
+    UnusableAddress,
+)
+from sluice_client.cli.output import CommandRefused, Exit, exit_of
+from sluice_client.cli.profiles import Target, profile_name, target_of
 
 _SUCCESSES: Final = frozenset({200, 201, 202})
 _OK: Final = 200
@@ -70,7 +77,7 @@ class Service:
         while page <= pages and left != 0:
             response = self.http.request("GET", path, query={**query, "page": page, "page_size": _PAGE})
             envelope = self.success(response)
-            warnings = response.headers.get_all("Warning") or []
+            warnings = response.headers.get_list("Warning")
             items = envelope["data"] if left is None else envelope["data"][:left]
             yield from items
             left = None if left is None else left - len(items)

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json
-from sluice.cli.service import Service, on_service
+from sluice_client.cli import output
+from sluice_client.cli.options import Json
+from sluice_client.cli.service import Service, on_service
 
 
 class _Grouping(StrEnum):

@@ -1,14 +1,14 @@
 """`sluice webhooks`: the webhook endpoints of a tenant, on a running service over HTTP."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import MOMENT, Json, Yes, group_of, past_moment
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import Service, given, on_service, segment
-from sluice.kit.clock import utc_now
+from sluice_client.cli import output
+from sluice_client.cli.options import MOMENT, Json, Yes, group_of, past_moment
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import Service, given, on_service, segment
 
 group = group_of(
     "Create, show, change, test and delete webhook endpoints, and look at deliveries. The API key needs the scope "
@@ -157,7 +157,7 @@ def recover(
     json: Json = False,
 ) -> None:
     """Deliver the events of a time that the endpoint asks for and did not take."""
-    body = {"since": since, "until": until or utc_now().isoformat()}
+    body = {"since": since, "until": until or datetime.now(UTC).isoformat()}
     begun = service.data("POST", _path(endpoint, "/recover"), body=body)
     output.done(begun, f"Deliveries restarted: {begun['deliveries']}.", json=json)
 

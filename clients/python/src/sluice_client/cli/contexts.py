@@ -4,10 +4,10 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import MOMENT, Json, group_of, past_moment
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import BodyFile, Fields, Service, body_of, given, on_service, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import MOMENT, Json, group_of, past_moment
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import BodyFile, Fields, Service, body_of, given, on_service, segment
 
 group = group_of("List, show, create and change contexts, and replay what a change of their rules would have done.")
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import MOMENT, Json, group_of, past_moment
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import Service, given, on_service, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import MOMENT, Json, group_of, past_moment
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import Service, given, on_service, segment
 
 group = group_of("Read the reports of uploads from a running service: what was checked, and what was found.")
 

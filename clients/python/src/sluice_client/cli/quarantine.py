@@ -1,17 +1,16 @@
 """`sluice quarantine`: list the files in quarantine, download one, release it, refuse it, or have it scanned again."""
 
-# ruff: noqa: PLC0415  (a command on a running service loads nothing of the database)
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, TenantOrNone, Yes, comment_text, group_of
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import SaveTo, Service, on_service, on_service_unless, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, TenantOrNone, Yes, comment_text, group_of
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.server_commands import on_this_machine
+from sluice_client.cli.service import SaveTo, Service, on_service, on_service_unless, segment
 
 group = group_of(
     "List the stored files that cannot be downloaded, and decide on them: download, release, refuse, rescan. The API "
@@ -45,10 +44,10 @@ def list_quarantined(
     delete it.
     """
     if service is None:
-        from sluice.cli import local_quarantine
-
         found: Any = (
-            one for one in local_quarantine.list_all(tenant) if context is None or one["context_key"] == context
+            one
+            for one in on_this_machine("quarantine").list_all(tenant)
+            if context is None or one["context_key"] == context
         )
     elif tenant is not None:
         raise CommandRefused("--tenant is for --local: a service shows the files of the key's tenant.", Exit.USAGE)
@@ -120,9 +119,7 @@ def _decide(
     file: str, word: Literal["release", "refuse", "rescan"], comment: str, service: Service | None, *, json: bool
 ) -> None:
     if service is None:
-        from sluice.cli import local_quarantine
-
-        found = local_quarantine.decide(file, word, comment)
+        found = on_this_machine("quarantine").decide(file, word, comment)
     else:
         found = service.data("POST", f"{_PATH}/{segment(file)}/{word}", body={"comment": comment})
     outcome = found.get("outcome", word)

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, group_of, pairs_in
-from sluice.cli.output import CommandRefused, Exit
-from sluice.cli.service import Service, on_service, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, group_of, pairs_in
+from sluice_client.cli.output import CommandRefused, Exit
+from sluice_client.cli.service import Service, on_service, segment
 
 group = group_of("Erase a person: all files at once, and its names in reports, events and the audit log.")
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sluice.cli import output
-from sluice.cli.options import Json, group_of
-from sluice.cli.service import SaveTo, Service, download_link, given, on_service, segment
+from sluice_client.cli import output
+from sluice_client.cli.options import Json, group_of
+from sluice_client.cli.service import SaveTo, Service, download_link, given, on_service, segment
 
 group = group_of("List, show and cancel jobs: work on many files that a request began. Download what exports wrote.")
 
