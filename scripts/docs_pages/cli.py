@@ -1,4 +1,4 @@
-"""`docs/cli.md`: every command of `sluice`. The commands and their help are declared in `sluice.cli`."""
+"""`docs/cli.md`: every command of `sluice`. The commands and their help are declared in `sluice_client.cli` and `sluice.cli`."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ The address and the key come from the first of these that names them:
 
 `sluice login` makes a profile: it asks for the address and, hidden, for the key, tries the key, and keeps both. In
 scripts, `sluice login --url https://files.example.com --with-key < key.txt`. The key goes into the keyring of the system
-if `sluice[keyring]` is installed and a keyring works, else into a file of mode 0600. The key of a profile is sent to the
+if the extra `keyring` is installed and a keyring works, else into a file of mode 0600. The key of a profile is sent to the
 address of that profile only, whatever `--url` says.
 
 ```toml
@@ -63,7 +63,7 @@ def cli_page() -> str:
     sections = [block for name, command, context in commands for block in _section(name, command, context)]
     codes = [(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()]
     return page(
-        made_from("server/src/sluice/cli"),
+        made_from("clients/python/src/sluice_client/cli and server/src/sluice/cli"),
         _INTRO,
         "## Exit codes",
         table(("Code", "Meaning"), codes),

@@ -58,7 +58,7 @@ def modules_that_import(names: set[str]) -> set[str]:
 def texts() -> Mapping[str, str]:
     return {
         str(path.relative_to(source)): path.read_text(encoding="utf-8")
-        for source in SOURCES
+        for source in (*SOURCES, ROOT / "clients" / "python" / "src")
         for path in sorted(source.rglob("*.py"))
     }
 
