@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, TOKEN_ROUTES, Principal, Scope, known_scopes
+from sluice_client.cli.keys import Scope as CommandScope
 from tests.rows import each_row
 
 INTERFACE = Path(__file__).parents[2].parent / "shared" / "interface.md"
@@ -13,6 +14,10 @@ def caller(*scopes: Scope) -> Principal:
     return Principal(
         tenant_id="ten_1", actor_id="key_1", actor_name="one", scopes=frozenset(scopes), via="api_key", key_id="key_1"
     )
+
+
+def test_commands_know_the_scopes_of_the_service() -> None:
+    assert [scope.value for scope in CommandScope] == [scope.value for scope in Scope]
 
 
 @each_row("asked", list(Scope))

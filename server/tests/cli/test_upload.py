@@ -220,6 +220,16 @@ def test_upload_with_resume_goes_on_where_it_was_cut(upload: Sluice, client: Api
     assert again.rows[0]["file_id"] != result.rows[1]["file_id"]  # what ended well is forgotten
 
 
+def test_upload_with_resume_reports_a_rejection_as_without(upload: Sluice, client: ApiClient, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    words = ("upload", tmp_path / "broken.png", "--context", client.create_context(), "--json")
+    results = [upload(*words, *more) for more in ((), ("--resume",))]
+    assert [result.code for result in results] == [3, 3]
+    plain, resumed = ({**result.rows[0], "report_id": None} for result in results)
+    assert resumed == plain
+    assert plain["sentence"]
+
+
 def test_upload_tries_again_with_retry_only(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
     monkeypatch.setattr("sluice_client.cli.upload.time.sleep", lambda _seconds: None)

@@ -243,6 +243,8 @@ class Core:
                     raise SluiceError("The upload to resume is of a file of another size")
                 offset = int(head.headers["Upload-Offset"])
             part = yield Read(file, offset, LARGE)
+            if not part and offset < size:
+                raise SluiceError("The file became shorter while it was sent")
             headers = {
                 **_RESUMABLE,
                 "Upload-Offset": str(offset),

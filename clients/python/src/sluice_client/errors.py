@@ -17,8 +17,10 @@
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from sluice_client.models import SenderReport
+if TYPE_CHECKING:
+    from sluice_client.models import SenderReport
 
 
 class SluiceError(Exception):
@@ -45,7 +47,7 @@ class ServiceError(SluiceError):
         status: int,
         code: str,
         errors: Sequence[str] = (),
-        report: SenderReport | None = None,
+        report: "SenderReport | None" = None,
         request_id: str | None = None,
         retry_after: float | None = None,
     ) -> None:

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 class Model(BaseModel):
     """The base of all responses: they do not change."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class ContextRules(TypedDict, total=False):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import ssl
 
 # A large file is checked and scanned after its last byte: the response may take minutes.
-_TIMEOUT: Final = httpx.Timeout(connect=10, write=60, read=600, pool=None)
+TIMEOUT: Final = httpx.Timeout(connect=10, write=60, read=600, pool=None)
+UNREACHABLE: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 _UNUSABLE: Final = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, ImportError, ValueError)
 
 
@@ -67,7 +68,7 @@ class OpenResponse:
 
 
 class HttpClient:
-    """Sends requests to one service, from any thread."""
+    """Sends requests to one service, from any thread. `library` is the client of httpx by which it does."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
@@ -77,12 +78,13 @@ class HttpClient:
             raise UnusableAddress("expected an address such as https://files.example.com")
         self._sockets: list[socket.socket] = []
         with _translated():
-            self._http = httpx.Client(
+            self.library = httpx.Client(
                 base_url=url,
                 headers={"Accept-Encoding": "identity", **headers},
-                timeout=_TIMEOUT,
+                timeout=TIMEOUT,
                 limits=httpx.Limits(max_connections=None),
                 verify=_tls_context() if parts.scheme == "https" else False,
+                event_hooks={"request": [self._watch]},
             )
 
     def close(self) -> None:
@@ -90,7 +92,7 @@ class HttpClient:
         for opened in self._sockets:
             with suppress(OSError):  # closed meanwhile
                 opened.shutdown(socket.SHUT_RDWR)
-        self._http.close()
+        self.library.close()
 
     def request(
         self,
@@ -125,20 +127,22 @@ class HttpClient:
     ) -> Iterator[OpenResponse]:
         """Send a request and yield its response, whose body has not been read yet."""
         with _translated():
-            request = self._http.build_request(
+            request = self.library.build_request(
                 method,
                 path,
                 params={name: value for name, value in (query or {}).items() if value is not None} or None,
                 json=body,
                 content=content,
                 headers={**(headers or {}), **({} if length is None else {"Content-Length": str(length)})},
-                extensions={"trace": self._trace},
             )
-            response = self._http.send(request, stream=True)
+            response = self.library.send(request, stream=True)
         try:
             yield OpenResponse(response.status_code, response.headers, response)
         finally:
             response.close()
+
+    def _watch(self, request: httpx.Request) -> None:
+        request.extensions["trace"] = self._trace
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Keep each socket that is opened, so that `close` can end a request in another thread."""
@@ -163,7 +167,7 @@ def _translated() -> Iterator[None]:
     """Turn faults of the connection into exceptions of this module."""
     try:
         yield
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as fault:
+    except UNREACHABLE as fault:
         raise ConnectionRefused(str(fault) or type(fault).__name__) from fault
     except _UNUSABLE as fault:
         raise UnusableAddress(str(fault)) from fault

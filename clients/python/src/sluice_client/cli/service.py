@@ -58,6 +58,7 @@ class Service:
 
     def __init__(self, target: Target, http: HttpClient) -> None:
         self.url = target.url
+        self.credential = target.credential
         self.http = http
 
     def envelope(

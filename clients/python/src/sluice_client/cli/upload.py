@@ -6,7 +6,6 @@ again, asks the service for the state of each and continues where it was interru
 
 # ruff: noqa: PLC0415  (what only some uploads need is loaded by them)
 
-import base64
 import hashlib
 import json as json_format
 import os
@@ -19,20 +18,23 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import IO, Annotated, Final, Self
+from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, Final, Self, cast
 
 import typer
 
 from sluice_client.cli import output
-from sluice_client.cli.form import STDIN, FormFile, exactly, files_in, opened_file
-from sluice_client.cli.http import ConnectionBroken, ConnectionRefused, Response
+from sluice_client.cli.form import STDIN, FormFile, files_in, opened_file
+from sluice_client.cli.http import TIMEOUT, UNREACHABLE, ConnectionBroken, ConnectionRefused, Response
 from sluice_client.cli.options import Json
 from sluice_client.cli.output import Advance, CommandRefused, Exit, exit_of
 from sluice_client.cli.service import Service, envelope_of, message_of, on_service, segment
+from sluice_client.errors import ServiceError, SluiceError, Unauthenticated
+
+if TYPE_CHECKING:
+    from sluice_client.client import Sluice
 
 _WITH_REASON_CODE: Final = frozenset({"file_rejected", "limit_exceeded"})
-_UPLOADS: Final = "/api/v1/uploads"
-_TUS: Final = {"Tus-Resumable": "1.0.0"}
+_UPLOADS: Final = "/api/v1/uploads/"
 _MOST_TRIES: Final = 6
 _LONGEST_WAIT_SECONDS: Final = 90.0
 _BUSY: Final = frozenset({408, 423, 429, 502, 503, 504, 507})
@@ -229,48 +231,67 @@ class _Sender:
         return self._result(path, self._tried(attempt))
 
     def _send_resumable(self, path: Path, name: str, file: IO[bytes], size: int, journal: "_Journal") -> Sent:
-        http = self._service.http
         known = journal.upload_of(path)
         if known is not None:
-            place = f"{_UPLOADS}/{segment(known)}"
-            response = self._tried(lambda: http.request("GET", place))
-            if response.status != HTTPStatus.NOT_FOUND:
-                shown = self._service.success(response)["data"]
-                if shown["file_id"] is not None:
-                    self._advance(size)
-                    return Sent(str(path), "accepted", True, shown["file_id"], None, "File uploaded", response.status)
-            else:  # it has expired, or was rejected long ago
+            place = _UPLOADS + segment(known)
+            response = self._tried(lambda: self._service.http.request("GET", place))
+            if response.status == HTTPStatus.NOT_FOUND:  # it has expired, or was rejected long ago
                 known = None
-        if known is None:
-            pairs = {**self._fields, "filename": name}
-            described = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in pairs.items())
-            headers = {**_TUS, "Upload-Length": str(size), "Upload-Metadata": described}
-            response = self._tried(lambda: http.request("POST", _UPLOADS, headers=headers))
-            location = response.headers.get("Location")
-            if response.status != HTTPStatus.CREATED or location is None:  # refused, or an empty file with its verdict
-                return self._result(path, response)
-            # Only the id is taken of the URL: the credential goes to no other host than the configured one.
-            known = location.rstrip("/").rpartition("/")[2]
-            journal.note(path, known)
-        return self._result(path, self._tried(self._appending(f"{_UPLOADS}/{segment(known)}", file, size)))
+            elif (file_id := self._service.success(response)["data"]["file_id"]) is not None:
+                self._advance(size)
+                return Sent(str(path), "accepted", True, file_id, None, "File uploaded", response.status)
+        metadata = self._fields.get("metadata")
+        with self._counted() as count:
+            counted = 0
 
-    def _appending(self, path: str, file: IO[bytes], size: int) -> Callable[[], Response]:
-        """Return what sends the rest of a resumable upload, whatever the service has of it by then."""
-        http = self._service.http
+            def progress(sent: int, _size: int) -> None:
+                nonlocal counted
+                count(sent - counted)
+                counted = sent
 
-        def attempt() -> Response:
-            head = http.request("HEAD", path, headers=_TUS)
-            if head.status != HTTPStatus.OK:
-                return http.request("GET", path)  # the same response, with its words
-            offset = int(head.headers.get("Upload-Offset") or 0)
-            file.seek(offset)
-            headers = {**_TUS, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
-            with self._counted() as count:
-                count(offset)
-                content = exactly(file, size - offset, count)
-                return http.request("PATCH", path, headers=headers, content=content, length=size - offset)
+            try:
+                stored = self._client().files.upload(
+                    cast("BinaryIO", file),
+                    context=self._fields["context"],
+                    filename=name,
+                    metadata=None if metadata is None else json_format.loads(metadata),
+                    resume=known,
+                    on_upload_url=lambda url: journal.note(path, url.rstrip("/").rpartition("/")[2]),
+                    progress=progress,
+                )
+            except SluiceError as error:
+                return self._failed(path, error)
+        return Sent(
+            str(path), stored.outcome or "accepted", True, stored.file_id, None, "File uploaded", 201, stored.report_id
+        )
 
-        return attempt
+    def _client(self) -> "Sluice":
+        """Return the client of the library, on the same connections."""
+        from sluice_client.client import Sluice
+
+        return Sluice(
+            self._service.credential,
+            base_url=self._service.url,
+            timeout=TIMEOUT,
+            max_retries=_MOST_TRIES - 1 if self._retry else 0,
+            max_retry_wait=_LONGEST_WAIT_SECONDS,
+            http_client=self._service.http.library,
+        )
+
+    def _failed(self, path: Path, error: SluiceError) -> Sent:
+        """Return the result for an error of the library; raise as `send` does."""
+        if isinstance(error, Unauthenticated):
+            raise CommandRefused("The service does not accept this API key.", Exit.CREDENTIALS, error_code=error.code)
+        if not isinstance(error, ServiceError):
+            if isinstance(error.__cause__, UNREACHABLE):
+                raise ConnectionRefused(str(error))
+            return Sent(str(path), "failed", False, None, "connection", f"the connection broke: {error}", None)
+        outcome = "rejected" if exit_of(error.status, error.code) is Exit.REJECTED else "failed"
+        reason = error.reason if error.code in _WITH_REASON_CODE else error.code
+        retry_after = None if error.retry_after is None else f"{error.retry_after:.0f}"
+        message = message_of({"message": error.message, "errors": error.errors}, retry_after)
+        report_id, sentence = (error.report.report_id, error.report.message) if error.report else (None, None)
+        return Sent(str(path), outcome, False, None, reason, message, error.status, report_id, sentence)
 
     def _tried(self, attempt: Callable[[], Response]) -> Response:
         """Return the response to an attempt; with `--retry`, to the last one while the service is unavailable."""
