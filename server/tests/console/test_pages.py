@@ -462,8 +462,6 @@ def test_code_has_the_address_of_the_service(client: ApiClient, admin: User) -> 
 
 
 FORMS = {form.name: form for group in POLICY_GROUPS.values() for form in group}
-# What the template of the editor has a field of its own for.
-IN_THE_TEMPLATE = {("image", "allow_animation")}
 
 
 def test_the_editor_has_every_field_of_every_policy_and_every_kind_of_active_content() -> None:
@@ -474,6 +472,6 @@ def test_the_editor_has_every_field_of_every_policy_and_every_kind_of_active_con
         assert issubclass(model, Policy)
         wanted |= {(name, each) for each in model.model_fields if each != "mode"}
     assert FORMS.keys() == Policies.model_fields.keys()
-    assert {(name, field.name) for name, form in FORMS.items() for field in form.fields} == wanted - IN_THE_TEMPLATE
+    assert {(name, field.name) for name, form in FORMS.items() for field in form.fields} == wanted
     (kinds,) = FORMS["active_content"].fields
     assert set(kinds.choices) == set(get_args(ActiveContentKind))

@@ -7,7 +7,7 @@ them is in `uploads.policies`.
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 import re2
 from pydantic import (
@@ -22,19 +22,6 @@ _MIME_PATTERN: Final = r"^[a-z]+/(\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$"
 _LARGEST_BYTES: Final = 500 * 1_048_576
 _MOST_TYPES: Final = 100
 _PATTERN_MEMORY_BYTES: Final = 1_048_576
-
-
-# The policies that judge what the file check measures, in the order in which they are judged.
-CONTENT_POLICIES: Final = (
-    "content_types",
-    "encrypted",
-    "active_content",
-    "programs_in_archives",
-    "image",
-    "document",
-    "media",
-    "archive",
-)
 
 
 class Mode(StrEnum):
@@ -55,7 +42,16 @@ _OMITTED: Final[Any] = Field(None, exclude_if=lambda value: value is None)
 
 
 class Policy(_Value):
-    """The base of every policy."""
+    """The base of every policy.
+
+    `judges_content`: it judges what the file check measures. The console shows it in `group` under `label` with `hint`,
+    and its fields by their titles.
+    """
+
+    judges_content: ClassVar[bool] = True
+    group: ClassVar[Literal["accept", "check", "limits"]]
+    label: ClassVar[str]
+    hint: ClassVar[str] = ""
 
     mode: Annotated[Mode, Field(strict=False, description="`off`, `report`, `quarantine` or `enforce`.")] = Mode.ENFORCE
 
@@ -67,15 +63,28 @@ def _in_order(items: list[str]) -> list[str]:
 class ContentTypes(Policy):
     """Refuse content of a type that is not on the list."""
 
+    group = "accept"
+    label = "Content types"
+    hint = "By the content itself, whatever the name says."
+
     allow: Annotated[
         list[Annotated[str, Field(max_length=100, pattern=_MIME_PATTERN)]],
-        Field(min_length=1, max_length=_MOST_TYPES, description="Content types; `image/*` allows all images."),
+        Field(
+            min_length=1,
+            max_length=_MOST_TYPES,
+            title="Allowed, such as image/* application/pdf",
+            description="Content types; `image/*` allows all images.",
+        ),
         AfterValidator(_in_order),
     ]
 
 
 class EncryptedContent(Policy):
     """Refuse files that are protected by a password, and archives with such members."""
+
+    group = "check"
+    label = "Password protection"
+    hint = "Documents and archives that cannot be read without a password."
 
 
 ActiveContentKind = Literal[
@@ -86,11 +95,16 @@ ActiveContentKind = Literal[
 class ActiveContent(Policy):
     """Refuse macros, scripts, launch actions, packed objects, external templates and links."""
 
+    group = "check"
+    label = "Active content"
+    hint = "Macros, scripts, links and templates that do something when the file is opened."
+
     kinds: Annotated[
         list[ActiveContentKind],
         Field(
             min_length=1,
             max_length=20,
+            title="Kinds",
             description="Which kinds are refused. All but `formulas` (CSV cells that call a function) by default.",
         ),
         AfterValidator(_in_order),
@@ -112,19 +126,32 @@ ACTIVE_CONTENT_BY_DEFAULT: Final[tuple[ActiveContentKind, ...]] = (
 class ProgramsInArchives(Policy):
     """Refuse archives that contain programs or scripts."""
 
+    group = "check"
+    label = "Programs in archives"
+    hint = "Archives that contain programs or scripts."
 
-_Pixels = Annotated[int, Field(ge=1, le=1_000_000)]
+
+def _pixels(title: str) -> Any:
+    return Field(ge=1, le=1_000_000, title=title, description="Pixels.")
 
 
 class Image(Policy):
     """Refuse pictures by their size or animation."""
 
-    min_width: _Pixels | None = _OMITTED
-    max_width: _Pixels | None = _OMITTED
-    min_height: _Pixels | None = _OMITTED
-    max_height: _Pixels | None = _OMITTED
-    max_pixels: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = _OMITTED
-    allow_animation: bool = True
+    group = "limits"
+    label = "Pictures"
+
+    min_width: Annotated[int | None, _pixels("Minimum width")] = _OMITTED
+    max_width: Annotated[int | None, _pixels("Maximum width")] = _OMITTED
+    min_height: Annotated[int | None, _pixels("Minimum height")] = _OMITTED
+    max_height: Annotated[int | None, _pixels("Maximum height")] = _OMITTED
+    max_pixels: Annotated[
+        int | None,
+        Field(ge=1, le=1_000_000_000, title="Maximum pixels", description="Most pixels: width times height."),
+    ] = _OMITTED
+    allow_animation: Annotated[
+        bool, Field(title="Moving pictures", description="Whether more than one frame is accepted.")
+    ] = True
 
     @model_validator(mode="after")
     def _require_room(self) -> "Image":
@@ -137,39 +164,69 @@ class Image(Policy):
         return self
 
 
-_Count = Annotated[int, Field(ge=1, le=1_000_000)]
+def _count(title: str, description: str) -> Any:
+    return Field(ge=1, le=1_000_000, title=title, description=description)
 
 
 class Document(Policy):
     """Refuse documents with too many pages, sheets or slides."""
 
-    max_pages: _Count | None = _OMITTED
-    max_sheets: _Count | None = _OMITTED
-    max_slides: _Count | None = _OMITTED
+    group = "limits"
+    label = "Documents"
+
+    max_pages: Annotated[int | None, _count("Maximum pages", "Most pages.")] = _OMITTED
+    max_sheets: Annotated[int | None, _count("Maximum sheets", "Most sheets of a workbook.")] = _OMITTED
+    max_slides: Annotated[int | None, _count("Maximum slides", "Most slides of a presentation.")] = _OMITTED
 
 
 class Media(Policy):
     """Refuse recordings that are too long or use other codecs."""
 
-    max_duration_seconds: Annotated[int, Field(ge=1, le=1_000_000)] | None = _OMITTED
+    group = "limits"
+    label = "Sound and film"
+
+    max_duration_seconds: Annotated[int | None, _count("Maximum seconds", "Longest recording, in seconds.")] = _OMITTED
     codecs: Annotated[
         list[Annotated[str, Field(max_length=40, pattern="^[a-z0-9_]+$")]],
-        Field(max_length=_MOST_TYPES, description="Accepted codecs, such as `h264` and `aac`; an empty list: all."),
+        Field(
+            max_length=_MOST_TYPES,
+            title="Codecs; empty: all",
+            description="Accepted codecs, such as `h264` and `aac`; an empty list: all.",
+        ),
     ] = Field(default_factory=list)
 
 
 class Archive(Policy):
     """Refuse archives above limits that are lower than those of the service."""
 
-    max_members: Annotated[int, Field(ge=1, le=50_000)] | None = _OMITTED
-    max_depth: Annotated[int, Field(ge=0, le=4, description="0: no archive inside an archive.")] | None = _OMITTED
-    max_unpacked_bytes: Annotated[int, Field(ge=1, le=4 * 1024**3)] | None = _OMITTED
+    group = "limits"
+    label = "Archives"
+
+    max_members: Annotated[
+        int | None, Field(ge=1, le=50_000, title="Maximum members", description="Most members, at all levels.")
+    ] = _OMITTED
+    max_depth: Annotated[
+        int | None, Field(ge=0, le=4, title="Maximum depth", description="0: no archive inside an archive.")
+    ] = _OMITTED
+    max_unpacked_bytes: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=4 * 1024**3,
+            title="Maximum unpacked bytes",
+            description="Most bytes of all members together, unpacked.",
+        ),
+    ] = _OMITTED
 
 
 class MinSize(Policy):
     """Refuse files with fewer bytes."""
 
-    bytes: Annotated[int, Field(ge=1, le=_LARGEST_BYTES)]
+    judges_content = False
+    group = "accept"
+    label = "Smallest size"
+
+    bytes: Annotated[int, Field(ge=1, le=_LARGEST_BYTES, title="Bytes", description="Fewest bytes of a file.")]
 
 
 def _readable_pattern(pattern: str) -> str:
@@ -184,9 +241,14 @@ def _readable_pattern(pattern: str) -> str:
 class FilenamePattern(Policy):
     """Refuse files whose whole name does not match a pattern."""
 
+    judges_content = False
+    group = "accept"
+    label = "File name"
+    hint = "The whole name has to match an RE2 pattern."
+
     pattern: Annotated[
         str,
-        Field(min_length=1, max_length=500, description="RE2 syntax; the whole name has to match."),
+        Field(min_length=1, max_length=500, title="Pattern", description="RE2 syntax; the whole name has to match."),
         AfterValidator(_readable_pattern),
     ]
 
@@ -194,21 +256,36 @@ class FilenamePattern(Policy):
 class Duplicates(Policy):
     """Refuse files whose bytes are stored in the context already."""
 
+    judges_content = False
+    group = "accept"
+    label = "Duplicates"
+    hint = "Files whose bytes are stored in this context already."
+
 
 class Policies(_Value):
-    """All policies of a context; those that are null are not applied."""
+    """All policies of a context; those that are null are not applied. They are judged in this order."""
 
-    content_types: ContentTypes | None = _OMITTED
-    encrypted: EncryptedContent | None = _OMITTED
-    active_content: ActiveContent | None = _OMITTED
-    programs_in_archives: ProgramsInArchives | None = _OMITTED
-    image: Image | None = _OMITTED
-    document: Document | None = _OMITTED
-    media: Media | None = _OMITTED
-    archive: Archive | None = _OMITTED
-    min_size_bytes: MinSize | None = _OMITTED
-    filename_pattern: FilenamePattern | None = _OMITTED
-    duplicates: Duplicates | None = _OMITTED
+    content_types: Annotated[
+        ContentTypes | None, Field(description="Which types of content are accepted, as measured.")
+    ] = _OMITTED
+    encrypted: Annotated[EncryptedContent | None, Field(description="Refuses what is protected by a password.")] = (
+        _OMITTED
+    )
+    active_content: Annotated[ActiveContent | None, Field(description="Refuses macros, scripts and the like.")] = (
+        _OMITTED
+    )
+    programs_in_archives: Annotated[
+        ProgramsInArchives | None, Field(description="Refuses archives with programs or scripts.")
+    ] = _OMITTED
+    image: Annotated[Image | None, Field(description="Accepted sizes of pictures.")] = _OMITTED
+    document: Annotated[Document | None, Field(description="Accepted lengths of documents.")] = _OMITTED
+    media: Annotated[Media | None, Field(description="Accepted lengths and codecs of recordings.")] = _OMITTED
+    archive: Annotated[Archive | None, Field(description="Limits of archives.")] = _OMITTED
+    min_size_bytes: Annotated[MinSize | None, Field(description="Smallest accepted file.")] = _OMITTED
+    filename_pattern: Annotated[FilenamePattern | None, Field(description="Accepted file names.")] = _OMITTED
+    duplicates: Annotated[
+        Duplicates | None, Field(description="Refuses a file that is stored in the context already.")
+    ] = _OMITTED
 
     @cached_property
     def content_modes(self) -> frozenset[Mode]:
@@ -229,6 +306,14 @@ class Policies(_Value):
     def to_json(self) -> dict[str, Any]:
         """Return the policies that are set, as they are stored and shown."""
         return self.model_dump(mode="json")
+
+
+POLICY_MODELS: Final[Mapping[str, type[Policy]]] = {
+    name: next(each for each in get_args(field.annotation) if each is not type(None))
+    for name, field in Policies.model_fields.items()
+}
+# The policies that judge what the file check measures, in the order in which they are judged.
+CONTENT_POLICIES: Final = tuple(name for name, model in POLICY_MODELS.items() if model.judges_content)
 
 
 def _not_off(mode: Mode) -> Mode:

@@ -1,12 +1,14 @@
 """Contexts: the list, one context, its editor with a trial on earlier uploads, and a trial of a single file."""
 
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from starlette.responses import Response
 
 from sluice.access import Scope
@@ -19,7 +21,7 @@ from sluice.audit import AuditChange
 from sluice.console.templating import show_value, show_words
 from sluice.console.visit import Visit, redirect
 from sluice.contexts import Context
-from sluice.contexts.policies import ACTIVE_CONTENT_BY_DEFAULT
+from sluice.contexts.policies import POLICY_MODELS
 from sluice.errors import NotFound, SluiceError, Unauthenticated
 from sluice.files.record import RetentionPreview, RetentionRule
 from sluice.kit.clock import utc_now
@@ -36,12 +38,14 @@ _CHANGES: Final = ("context.changed", "context.held", "context.unheld", "context
 
 @dataclass(frozen=True, slots=True)
 class PolicyField:
-    """A value of a policy in the editor. `kind` is `number`, `text`, `words` (a list) or `choices`."""
+    """A value of a policy in the editor. `kind` is `number`, `text`, `flag`, `words` (a list) or `choices`."""
 
     name: str
     label: str
     kind: str
     choices: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()  # of the choices, by default
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,79 +67,28 @@ class PolicyForm:
     fields: tuple[PolicyField, ...] = ()
 
 
-_ACCEPT: Final = (
-    PolicyForm(
-        "content_types",
-        "Content types",
-        "By the content itself, whatever the name says.",
-        (PolicyField("allow", "Allowed, such as image/* application/pdf", "words"),),
-    ),
-    PolicyForm(
-        "filename_pattern",
-        "File name",
-        "The whole name has to match an RE2 pattern.",
-        (PolicyField("pattern", "Pattern", "text"),),
-    ),
-    PolicyForm("min_size_bytes", "Smallest size", "", (PolicyField("bytes", "Bytes", "number"),)),
-    PolicyForm("duplicates", "Duplicates", "Files whose bytes are stored in this context already."),
-)
-_CHECK: Final = (
-    PolicyForm("encrypted", "Password protection", "Documents and archives that cannot be read without a password."),
-    PolicyForm(
-        "active_content",
-        "Active content",
-        "Macros, scripts, links and templates that do something when the file is opened.",
-        (PolicyField("kinds", "Kinds", "choices", (*ACTIVE_CONTENT_BY_DEFAULT, "formulas")),),
-    ),
-    PolicyForm("programs_in_archives", "Programs in archives", "Archives that contain programs or scripts."),
-)
-_LIMITS: Final = (
-    PolicyForm(
-        "image",
-        "Pictures",
-        "",
-        tuple(
-            PolicyField(name, label, "number")
-            for name, label in (
-                ("min_width", "Minimum width"),
-                ("max_width", "Maximum width"),
-                ("min_height", "Minimum height"),
-                ("max_height", "Maximum height"),
-                ("max_pixels", "Maximum pixels"),
-            )
-        ),
-    ),
-    PolicyForm(
-        "document",
-        "Documents",
-        "",
-        (
-            PolicyField("max_pages", "Maximum pages", "number"),
-            PolicyField("max_sheets", "Maximum sheets", "number"),
-            PolicyField("max_slides", "Maximum slides", "number"),
-        ),
-    ),
-    PolicyForm(
-        "media",
-        "Sound and film",
-        "",
-        (
-            PolicyField("max_duration_seconds", "Maximum seconds", "number"),
-            PolicyField("codecs", "Codecs; empty: all", "words"),
-        ),
-    ),
-    PolicyForm(
-        "archive",
-        "Archives",
-        "",
-        (
-            PolicyField("max_members", "Maximum members", "number"),
-            PolicyField("max_depth", "Maximum depth", "number"),
-            PolicyField("max_unpacked_bytes", "Maximum unpacked bytes", "number"),
-        ),
-    ),
-)
-POLICY_GROUPS: Final = {"accept": _ACCEPT, "check": _CHECK, "limits": _LIMITS}
+def _policy_field(name: str, field: FieldInfo) -> PolicyField:
+    """Return how the editor shows a field of a policy, by its type."""
+    kinds = [each for each in (field.annotation, *get_args(field.annotation)) if each is not type(None)]
+    values = next((get_args(each)[0] for each in kinds if get_origin(each) is list), None)
+    kind = "flag" if bool in kinds else "number" if int in kinds else "text" if values is None else "words"
+    if get_origin(values) is Literal:
+        chosen = tuple(field.get_default(call_default_factory=True, validated_data={}))
+        choices = tuple(sorted(get_args(values), key=lambda each: (each not in chosen, each)))
+        return PolicyField(name, field.title or name, "choices", choices, chosen)
+    return PolicyField(name, field.title or name, kind, is_required=field.is_required())
+
+
+def _policy_form(name: str) -> PolicyForm:
+    model = POLICY_MODELS[name]
+    fields = tuple(_policy_field(each, field) for each, field in model.model_fields.items() if each != "mode")
+    return PolicyForm(name, model.label, model.hint, fields)
+
+
+POLICY_GROUPS: Final = {
+    group: tuple(_policy_form(name) for name, model in POLICY_MODELS.items() if model.group == group)
+    for group in ("accept", "check", "limits")
+}
 _CHECKS: Final = (
     ("integrity", "reject_corrupt_files", "Damage", "Files that do not decode, or are not what their name says."),
     ("blank", "reject_blank_files", "Blank files", "Documents and pictures with nothing on them."),
@@ -418,7 +371,7 @@ def _body(visit: Visit) -> dict[str, Any]:
         body[switch] = mode != "off"
         if mode not in {"off", "enforce"}:
             body["check_modes"][name] = mode
-    for policy in (*_ACCEPT, *_CHECK, *_LIMITS):
+    for policy in itertools.chain.from_iterable(POLICY_GROUPS.values()):
         mode = visit.sent(f"{policy.name}.mode")
         if mode not in {"", "none"}:
             body["policies"][policy.name] = {"mode": mode, **_policy_values(visit, policy)}
@@ -433,11 +386,11 @@ def _policy_values(visit: Visit, policy: PolicyForm) -> dict[str, Any]:
             values[field.name] = [each for each in field.choices if visit.sent(f"{policy.name}.{field.name}.{each}")]
         elif field.kind == "words":
             words = sent.replace(",", " ").split()
-            values |= {field.name: words} if words or field.name == "allow" else {}
+            values |= {field.name: words} if words or field.is_required else {}
+        elif field.kind == "flag":
+            values[field.name] = sent != "False"
         elif sent:
             values[field.name] = _number(sent) if field.kind == "number" else sent
-    if policy.name == "image" and visit.sent("image.allow_animation") == "False":
-        values["allow_animation"] = False
     return values
 
 
