@@ -193,3 +193,8 @@ def _commands(command: Any, name: str = "sluice") -> Iterator[str]:
 @each_row("command", lambda: _commands(typer.main.get_command(command_line)))
 def test_command_is_on_the_cli_page(command: str) -> None:
     assert command.replace(" ", "-") in anchors(_page("cli.md"))
+
+
+def test_options_of_contexts_are_the_fields_of_the_api() -> None:
+    done = run_in_subprocess("context_fields", "--check")
+    assert done.returncode == 0, done.stderr

@@ -1,5 +1,10 @@
 """`sluice contexts`: the contexts of a tenant on a running service over HTTP."""
 
+import json as json_format
+import re
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -13,32 +18,90 @@ group = group_of("List, show, create and change contexts, and replay what a chan
 
 _PATH: Final = "/api/v1/contexts"
 _NUMBERS: Final = 2
+_FIELDS: Final = Path(__file__).with_name("context_fields.json")
+KEYWORD_ONLY: Final = Parameter.KEYWORD_ONLY
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the context, such as invoices.")]
-Description = Annotated[str | None, typer.Option("--description", help="A note for people.")]
-Extensions = Annotated[
-    list[str] | None,
-    typer.Option("--extension", metavar="EXT", help="Allow this extension, such as pdf; again for more. Default: all."),
-]
-MaxMb = Annotated[int | None, typer.Option("--max-file-size-mb", help="Largest file, in MiB.")]
-Blank = Annotated[bool | None, typer.Option("--reject-blank/--accept-blank", help="Whether blank files are rejected.")]
-Corrupt = Annotated[
-    bool | None, typer.Option("--reject-corrupt/--accept-corrupt", help="Whether damaged files are rejected.")
-]
-Scan = Annotated[bool | None, typer.Option("--scan/--no-scan", help="Whether files are scanned for malware.")]
-Quota = Annotated[
-    str | None, typer.Option("--storage-quota-mb", metavar="MB", help="Most MiB that are stored; `none`: unlimited.")
-]
 Rate = Annotated[
     str | None,
     typer.Option(
         "--rate", metavar="UPLOADS/SECONDS", help="Most uploads in any such time, as 10/60; `none`: unlimited."
     ),
 ]
-Bucket = Annotated[
-    str | None, typer.Option("--bucket", metavar="ID", help="Id of the bucket: bkt_… Default: the tenant's default.")
-]
-Display = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name for people.")]
+# Options whose names are not those of their fields.
+_OPTIONS: Final = {
+    "display_name": "--name",
+    "allowed_extensions": "--extension",
+    "reject_blank_files": "--reject-blank/--accept-blank",
+    "reject_corrupt_files": "--reject-corrupt/--accept-corrupt",
+    "scan_for_viruses": "--scan/--no-scan",
+    "storage_config_id": "--bucket",
+}
+_NULL: Final = "none"
+
+
+def with_rules(operation: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command an option for each field that the operation takes, and the fields as its parameter `rules`.
+
+    The fields are those of `context_fields.json`, which the server's models make. Objects are given by `--field`.
+    """
+    fields: dict[str, Any] = json_format.loads(_FIELDS.read_text(encoding="utf-8"))[operation]
+    fields.pop("context_key", None)
+    options = [
+        Parameter(name, KEYWORD_ONLY, default=None, annotation=_option(name, one)) for name, one in fields.items()
+    ]
+    options.append(Parameter("upload_rate_limit", KEYWORD_ONLY, default=None, annotation=Rate))
+
+    def wrapped(command: Callable[..., Any]) -> Callable[..., Any]:
+        own = [one for one in signature(command, eval_str=True).parameters.values() if one.name != "rules"]
+
+        def run(**given: Any) -> Any:
+            rules = {one.name: value for one in options if (value := given.pop(one.name)) is not None}
+            return command(rules={name: _value(name, value, fields) for name, value in rules.items()}, **given)
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        at = next(number for number, one in enumerate(own) if one.kind is KEYWORD_ONLY)
+        parameters = [*own[:at], *options, *own[at:]]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        vars(run)["__signature__"] = Signature(parameters)
+        return run
+
+    return wrapped
+
+
+def _option(name: str, field: Mapping[str, Any]) -> Any:
+    """Return the annotation of an option for a field."""
+    kind, is_nullable = field["type"], field.get("nullable", False)
+    words = re.sub(r"`([^`]+)`", r"\1", field["description"])
+    if is_nullable:
+        words = re.sub(r"\bnull\b", _NULL, words)
+    if kind == "boolean":
+        default = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
+        return Annotated[bool | None, typer.Option(_OPTIONS.get(name, default), help=words)]
+    given = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    if kind == "array":
+        return Annotated[list[str] | None, typer.Option(given, metavar="TEXT", help=f"{words} Again for more.")]
+    if "values" in field:
+        return Annotated[Literal[tuple(field["values"])] | None, typer.Option(given, help=words)]
+    if kind == "integer" and not is_nullable:
+        return Annotated[int | None, typer.Option(given, help=words)]
+    return Annotated[str | None, typer.Option(given, metavar="NUMBER" if kind == "integer" else "TEXT", help=words)]
+
+
+def _value(name: str, value: Any, fields: Mapping[str, Any]) -> Any:
+    """Return the value of a field that an option names; raise a usage error."""
+    if name == "upload_rate_limit":
+        numbers = value.split("/")
+        if value != _NULL and not (len(numbers) == _NUMBERS and all(one.isdecimal() for one in numbers)):
+            raise typer.BadParameter("expected uploads/seconds such as 10/60, or none", param_hint="--rate")
+        return None if value == _NULL else {"max_uploads": int(numbers[0]), "window_seconds": int(numbers[1])}
+    if fields[name].get("nullable") and value == _NULL:
+        return None
+    if fields[name]["type"] == "integer" and isinstance(value, str):
+        if not value.isdecimal():
+            raise typer.BadParameter("expected a number, or none", param_hint=f"--{name.replace('_', '-')}")
+        return int(value)
+    return value
 
 
 @group.command("list")
@@ -74,81 +137,37 @@ def show(key: Key, *, service: Service, json: Json = False) -> None:
 
 @group.command()
 @on_service
+@with_rules("create")
 def create(
     key: Key,
     *,
-    name: Display = None,
-    description: Description = None,
-    extension: Extensions = None,
-    max_file_size_mb: MaxMb = None,
-    blank: Blank = None,
-    corrupt: Corrupt = None,
-    scan: Scan = None,
-    quota: Quota = None,
-    rate: Rate = None,
-    bucket: Bucket = None,
+    rules: dict[str, Any],
     field: Fields = [],  # noqa: B006  (typer copies it)
     body: BodyFile = None,
     service: Service,
     json: Json = False,
 ) -> None:
     """Create a context. The API key needs the scope `admin`. `sluice apply` keeps several in a file."""
-    named = _named(
-        name=name,
-        description=description,
-        extensions=extension,
-        max_file_size_mb=max_file_size_mb,
-        blank=blank,
-        corrupt=corrupt,
-        scan=scan,
-        quota=quota,
-        rate=rate,
-        bucket=bucket,
-    )
-    sent = body_of({"context_key": key, **named}, field, body)
+    sent = body_of({"context_key": key, **rules}, field, body)
     made = service.data("POST", _PATH, body={"display_name": key, **sent})
     output.done(made, f"Created the context {made['context_key']}.", json=json)
 
 
 @group.command()
 @on_service
+@with_rules("update")
 def update(
     key: Key,
     *,
-    name: Display = None,
-    description: Description = None,
-    extension: Extensions = None,
+    rules: dict[str, Any],
     all_extensions: Annotated[bool, typer.Option("--all-extensions", help="Allow all extensions.")] = False,
-    max_file_size_mb: MaxMb = None,
-    blank: Blank = None,
-    corrupt: Corrupt = None,
-    scan: Scan = None,
-    quota: Quota = None,
-    rate: Rate = None,
-    bucket: Annotated[
-        str | None, typer.Option("--bucket", metavar="ID", help="Id of the bucket; '': the tenant's default one.")
-    ] = None,
-    status: Annotated[Literal["active", "inactive"] | None, typer.Option(help="Whether it takes uploads.")] = None,
     field: Fields = [],  # noqa: B006  (typer copies it)
     body: BodyFile = None,
     service: Service,
     json: Json = False,
 ) -> None:
     """Change a context. What is not named stays as it is. The API key needs the scope `admin`."""
-    extensions = [] if all_extensions else extension
-    named = _named(
-        name=name,
-        description=description,
-        extensions=extensions,
-        max_file_size_mb=max_file_size_mb,
-        blank=blank,
-        corrupt=corrupt,
-        scan=scan,
-        quota=quota,
-        rate=rate,
-        bucket=bucket,
-    )
-    sent = body_of(named | given(status=status), field, body)
+    sent = body_of(rules | ({"allowed_extensions": []} if all_extensions else {}), field, body)
     if not sent:
         raise CommandRefused("Nothing to change: name what should be different.", Exit.USAGE)
     output.done(service.data("PATCH", f"{_PATH}/{segment(key)}", body=sent), f"Changed the context {key}.", json=json)
@@ -156,78 +175,20 @@ def update(
 
 @group.command()
 @on_service
+@with_rules("replay")
 def replay(
     key: Key,
     *,
+    rules: dict[str, Any],
     since: Annotated[
         str | None, typer.Option("--since", callback=past_moment, metavar="WHEN", help=f"Only later uploads: {MOMENT}.")
     ] = None,
-    extension: Extensions = None,
-    max_file_size_mb: MaxMb = None,
-    blank: Blank = None,
-    corrupt: Corrupt = None,
-    scan: Scan = None,
-    quota: Quota = None,
-    rate: Rate = None,
     field: Fields = [],  # noqa: B006  (typer copies it)
     body: BodyFile = None,
     service: Service,
     json: Json = False,
 ) -> None:
     """Show what a change of rules would have done to earlier uploads, and change nothing."""
-    changes = body_of(
-        _named(
-            extensions=extension,
-            max_file_size_mb=max_file_size_mb,
-            blank=blank,
-            corrupt=corrupt,
-            scan=scan,
-            quota=quota,
-            rate=rate,
-        ),
-        field,
-        body,
-    )
+    changes = body_of(rules, field, body)
     found = service.data("POST", f"{_PATH}/{segment(key)}/replay", body={"changes": changes, **given(since=since)})
     output.fields(found, json=json)
-
-
-_LIMITLESS: Final = "none"
-
-
-def _named(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    extensions: list[str] | None,
-    max_file_size_mb: int | None,
-    blank: bool | None,
-    corrupt: bool | None,
-    scan: bool | None,
-    quota: str | None,
-    rate: str | None,
-    bucket: str | None = None,
-) -> dict[str, Any]:
-    """Return the fields of the API that the options name; raise a usage error."""
-    named = given(
-        display_name=name,
-        description=description,
-        allowed_extensions=extensions,
-        max_file_size_mb=max_file_size_mb,
-        reject_blank_files=blank,
-        reject_corrupt_files=corrupt,
-        scan_for_viruses=scan,
-        storage_config_id=bucket,
-    )
-    if quota is not None:
-        if quota != _LIMITLESS and not quota.isdecimal():
-            raise typer.BadParameter("expected a number, or none", param_hint="--storage-quota-mb")
-        named["storage_quota_mb"] = None if quota == _LIMITLESS else int(quota)
-    if rate is not None:
-        numbers = rate.split("/")
-        if rate != _LIMITLESS and not (len(numbers) == _NUMBERS and all(one.isdecimal() for one in numbers)):
-            raise typer.BadParameter("expected uploads/seconds such as 10/60, or none", param_hint="--rate")
-        named["upload_rate_limit"] = (
-            None if rate == _LIMITLESS else {"max_uploads": int(numbers[0]), "window_seconds": int(numbers[1])}
-        )
-    return named
