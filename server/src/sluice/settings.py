@@ -396,8 +396,8 @@ class Settings(BaseSettings):
     sandbox_wall_seconds: float = Field(
         300.0,
         gt=0,
-        description="Longest check of a small file by the clock, on a machine that is too busy; then the upload gets 503. "
-        "Large files get more in proportion to their size. What a file may cost is limited in processor time.",
+        description="Longest check of a small file by the clock, on a machine that is too busy; then the upload gets "
+        "503. Large files get more in proportion to their size. What a file may cost is limited in processor time.",
     )
     sandbox_wait_seconds: float = Field(60.0, gt=0, description="Longest wait for a free checker process.")
     spool_memory_kb: int = Field(

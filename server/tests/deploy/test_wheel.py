@@ -74,7 +74,7 @@ def test_commands_of_sluice_client_upload_without_the_server_and_say_what_needs_
     served = Path(sys.executable).with_name("sluice")
     upload = (program, "upload", ROOT / "README.md", "--context", "claims")
     assert "accepted  " in run(sys.executable, ROOT / "scripts" / "first_upload.py", served, *upload)
-    words = [program, "keys", "list", "--tenant", "ten_1"]
+    words = [str(program), "keys", "list", "--tenant", "ten_1"]
     path = {"PATH": os.environ["PATH"]}
     refused = subprocess.run(words, env=path, capture_output=True, text=True, timeout=60, check=False)
     assert (refused.returncode, "pip install sluice" in refused.stderr) == (2, True)

@@ -71,9 +71,10 @@ def _core(
 class Sluice(_Client[BlockingSender]):
     """A client of one service with one credential: an API key, an upload token or a user's token.
 
-    Without arguments the credential and the address are those of SLUICE_API_KEY and SLUICE_URL. Requests that failed for
-    a while (429, 5xx, connections) are sent again up to `max_retries` times, unless the service asks to wait for longer
-    than `max_retry_wait` seconds. `http_client` brings proxies, certificates and transports of your own; it stays open.
+    Without arguments the credential and the address are those of SLUICE_API_KEY and SLUICE_URL. Requests that
+    failed for a while (429, 5xx, connections) are sent again up to `max_retries` times, unless the service asks to
+    wait for longer than `max_retry_wait` seconds. `http_client` brings proxies, certificates and transports of your
+    own; it stays open.
     """
 
     def __init__(

@@ -497,7 +497,7 @@ class ApiKeys(Noun[S]):
     def rotate(
         self, api_key_id: str, *, overlap_seconds: int | None = None, expires_in_days: int | None = None
     ) -> Call[models.ApiKeyRotated]:
-        """Give a key a new text, which is in the response and never shown again; the present one is good a while more."""
+        """Give a key a new text, in the response and never shown again; the present one is good a while more."""
         body = given(overlap_seconds=overlap_seconds, expires_in_days=expires_in_days)
         return Call("POST", f"/api-keys/{segment(api_key_id)}/rotate", models.ApiKeyRotated, body=body)
 

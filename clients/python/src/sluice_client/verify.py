@@ -63,8 +63,8 @@ def _signature(body: bytes, secret: str, message_id: str, timestamp: str) -> byt
 def verify_receipt(receipt: str, public_keys: PublicKeys | Mapping[str, Any]) -> dict[str, Any]:
     """Return what a receipt states, if one of the keys signed it; raise `InvalidReceipt`.
 
-    `public_keys` is the response of `client.service.receipt_keys()`, or a kept copy of it. Compare `sha256` with that of
-    the file yourself. Needs `sluice-client[receipts]`.
+    `public_keys` is the response of `client.service.receipt_keys()`, or a kept copy of it. Compare `sha256` with that
+    of the file yourself. Needs `sluice-client[receipts]`.
     """
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  (an extra)
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415  (an extra)

@@ -32,8 +32,8 @@ def login(
 ) -> None:
     """Keep the address of a service and an API key, so that other commands need neither options nor variables.
 
-    The key is asked for, hidden, and kept once the service accepts it: in the system's keyring, if the extra `keyring` is
-    installed and a keyring works, else in a file that only you can read.
+    The key is asked for, hidden, and kept once the service accepts it: in the system's keyring, if the extra
+    `keyring` is installed and a keyring works, else in a file that only you can read.
     """
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     address = url or os.environ.get("SLUICE_URL")

@@ -1,7 +1,7 @@
 """Profiles: the address of a service and its credential, kept between commands. The commands are in `login`.
 
-`config.toml` has no secrets. A key is kept in the system's keyring (the extra `keyring`) or in `credentials.toml`, which
-only its owner can read.
+`config.toml` has no secrets. A key is kept in the system's keyring (the extra `keyring`) or in `credentials.toml`,
+which only its owner can read.
 """
 
 # ruff: noqa: PLC0415  (the keyring and TOML are loaded by the commands that need them)
@@ -246,7 +246,8 @@ def _key_in_keyring(profile: Profile) -> str | None:
         import keyring
     except ImportError as fault:
         raise CommandRefused(
-            f"The key of the profile {profile.name} is in the keyring: install 'sluice-client[keyring]', or log in again.",
+            f"The key of the profile {profile.name} is in the keyring: install 'sluice-client[keyring]', or log in "
+            "again.",
             Exit.CREDENTIALS,
         ) from fault
     try:

@@ -60,8 +60,8 @@ class Capabilities:
     it may not read, it says OK (measured, 1.4.6). `reports_limits`: it is set to `AlertExceedsMax yes`, so that it does
     not say OK of most of what it did not scan (see `sluice_inspect.sandbox.unpack`). `scan_limit`: bytes of the largest
     file that it was seen to scan to its end; `is_scan_limit_final`: that is the largest file it scans, or the
-    largest that it may ever be sent. `packed`, known when that is final: up to where one that does not report limits was seen to
-    find the test virus among what is packed in a file.
+    largest that it may ever be sent. `packed`, known when that is final: up to where one that does not report limits
+    was seen to find the test virus among what is packed in a file.
     """
 
     version: ClamdVersion
