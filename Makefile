@@ -29,7 +29,7 @@ QUICK := \
   server/tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=..
 
 scans: venv-dev ## Score the blank rule on drawn scans of empty pages and of pages with little on them (ARGS="--judging --count 50")
 	@$(BIN)/python scripts/scans.py $(ARGS)
+
+busy: venv ## Compare verdicts on an idle machine with those beside 16 busy processes (FOLDER=../shared/corpus)
+	@$(BIN)/python scripts/busy.py $(FOLDER) $(ARGS)
 
 kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint on every pair of database and store, and check what is left
 	@SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 server/tests/recovery/test_kill_sweep.py
