@@ -52,7 +52,7 @@ _SPOT: Final = 4
 _SPOT_WINDOW: Final = 8
 _MARKED_SPOTS: Final = 9
 _NOISE_FACTOR: Final = 5.5
-_NOISE_MAX: Final = 20.0  # no camera leaves more noise than this on an empty frame
+NOISE_MAX: Final = 20.0  # no camera leaves more noise than this on an empty frame
 _FAINT_NOISE: Final = 3.0  # levels of noise that a reader does not see
 # On a background without any noise, which no scanner made, this many pixels are a mark unless the picture is grey with
 # two levels alone, as a scan that was made black and white, with its dust.
@@ -114,7 +114,7 @@ def _has_content(view: PictureView, *, is_page: bool) -> bool:
         if any(float(levels[..., channel].std()) > _PLAIN_SPREAD * view.opacity for channel in range(levels.shape[2])):
             return True
     background = _measure_background(view)
-    if view.opacity < 1 and background.noise > max(_FAINT_NOISE, _NOISE_MAX * view.opacity):
+    if view.opacity < 1 and background.noise > max(_FAINT_NOISE, NOISE_MAX * view.opacity):
         return True
     is_small = max(view.width, view.height) < MARGIN_FROM
     if background.noise < _DRAWN_NOISE and is_small and _span(means) > _DRAWN_SPAN:
@@ -243,7 +243,7 @@ def _neighbour_deviation(grid: Levels) -> float:
 def _stands_out(view: PictureView, background: _Background, *, is_drawn: bool) -> bool:
     """Return whether pixels, or blocks of them, differ from the background around them by more than noise does."""
     # The noise of a sensor is the same everywhere and without outliers.
-    is_grain = background.noise <= _NOISE_MAX and background.noise_spread < 1.6 and background.noise_tail < 6.5
+    is_grain = background.noise <= NOISE_MAX and background.noise_spread < 1.6 and background.noise_tail < 6.5
     strong = max(_STRONG, _NOISE_FACTOR * background.noise) if is_grain else _STRONG
     faint = max(_FAINT, _NOISE_FACTOR * background.noise)
     least = max(1, min(_STRONG_PIXELS, view.width * view.height // 8192))

@@ -271,3 +271,21 @@ def test_page_with_some_layers_that_show_nothing_is_blank() -> None:
     assert examine(pdf("/F Do", resources="/XObject<</F 100 0 R>>", objects=drawn)).blank
     blended = pdf("/G gs " + FILLED * 5, resources="/ExtGState<</G<</BM/Multiply>>>>")
     assert examine(blended).blank
+
+
+@pytest.mark.parametrize(("deviation", "is_blank"), [(3.0, True), (70.0, False)])
+def test_picture_finer_than_the_page_is_rough_if_it_is_noise_and_not_if_it_is_paper(
+    deviation: float,
+    is_blank: bool,  # noqa: FBT001  (a row of the table)
+) -> None:
+    side = 3200
+    grains = np.random.default_rng(7).normal(200, deviation, (64, side))
+    levels = np.tile(np.clip(grains, 0, 255).astype(np.uint8), (side // 64, 1)).tobytes()
+    picture = f"/Subtype/Image/Width {side}/Height {side}/ColorSpace/DeviceGray/BitsPerComponent 8"
+    page = pdf(
+        "600 0 0 600 0 0 cm /I Do",
+        resources="/XObject<</I 100 0 R>>",
+        box=(0, 0, 600, 600),
+        objects={100: stream(levels, picture, packed=True)},
+    )
+    assert (examine(page).blank is not None) is is_blank

@@ -14,7 +14,7 @@ import pypdfium2.raw as pdfium_c
 from numpy.typing import NDArray
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.images.blank import is_empty_scan, picture_is_blank
+from sluice_inspect.images.blank import NOISE_MAX, is_empty_scan, picture_is_blank
 from sluice_inspect.text.plaintext import INVISIBLE
 
 codecs.lookup("utf-16-le")  # load it now: the sandbox that runs this later has no file system
@@ -25,6 +25,9 @@ _SMALL_SIDE: Final = 300  # pixels of the longer side of the first, quick render
 _SIDE: Final = 1200
 _LARGE_PAGE: Final = 1500.0  # points of the longer side from which the second render has twice the side
 _HUGE_PAGE: Final = 4000.0  # points from which small objects may fall between the pixels: with any, it is not blank
+_FINE: Final = 2.5  # how many times finer than the second render a picture is that is also judged at its own size
+_MIDDLE_SIDE: Final = 256  # pixels of its middle
+_PATCH: Final = 16
 _CONTRAST: Final = 60  # levels off the background that are not the noise of a scan
 _CONTRAST_PIXELS: Final = 24
 _FAINT: Final = 3  # levels off the background that are content on a page without pictures, which has no noise
@@ -91,7 +94,8 @@ def _has_content(page: pdfium.PdfPage, index: int, object_seconds: float, page_s
     if not has_notes and types == {pdfium_c.FPDF_PAGEOBJ_TEXT} and _is_page_number(page, number):
         return False
     is_scan = number <= _SCANS_MOST and pdfium_c.FPDF_PAGEOBJ_IMAGE in types and types <= _SCANNED_TYPES
-    if _is_drawn(page, has_pictures=pdfium_c.FPDF_PAGEOBJ_IMAGE in types, is_scan=is_scan and not has_notes):
+    pictures = [item for item in objects if isinstance(item, pdfium.PdfImage)]
+    if _is_drawn(page, pictures, is_scan=is_scan and not has_notes):
         return True
     if max(page.get_size()) > _HUGE_PAGE and objects:
         return True
@@ -111,16 +115,18 @@ def _is_page_number(page: pdfium.PdfPage, number: int) -> bool:
         text_page.close()
 
 
-def _is_drawn(page: pdfium.PdfPage, *, has_pictures: bool, is_scan: bool) -> bool:
+def _is_drawn(page: pdfium.PdfPage, pictures: list[pdfium.PdfImage], *, is_scan: bool) -> bool:
     longer = max(*page.get_size(), 1.0)
     if _has_contrast(_render(page, _SMALL_SIDE / longer, grayscale=True)):
         return not (is_scan and _is_empty_scan(page, _SIDE / longer))
     scale = (2 if longer > _LARGE_PAGE else 1) * _SIDE / longer
-    if not has_pictures:
+    if not pictures:
         # Without noise, any pixel that differs from the first is ink.
         pixels = _render(page, scale)
         off = np.maximum(pixels, pixels[0, 0]) - np.minimum(pixels, pixels[0, 0]) if pixels.size else pixels
         return int(off.max(initial=0)) > _FAINT
+    if any(_is_rough(page, picture) for picture in pictures):
+        return True
     bitmap = page.render(scale=scale)
     try:
         return not picture_is_blank(bitmap.to_pil(), is_page=True, is_scan=is_scan)
@@ -144,6 +150,28 @@ def _render(page: pdfium.PdfPage, scale: float, *, grayscale: bool = False) -> _
     finally:
         bitmap.close()
     return pixels
+
+
+def _is_rough(page: pdfium.PdfPage, image: pdfium.PdfImage) -> bool:
+    """Return whether the middle of a picture, at its own size, is rougher than any paper: a page averages that out."""
+    left, bottom, right, top = image.get_bounds()
+    longer = max(right - left, top - bottom)
+    scale = min(max(image.get_px_size()) / longer, _MOST_SCALE) if longer > 0 else 0.0
+    if scale * max(page.get_size()) < _FINE * _SIDE:
+        return False
+    half = _MIDDLE_SIDE / 2 / scale
+    x, y, (width, height) = (left + right) / 2, (bottom + top) / 2, page.get_size()
+    edges = x - half, y - half, width - x - half, height - y - half
+    if min(edges) < 0:
+        return False
+    bitmap = page.render(scale=scale, crop=edges, grayscale=True)
+    try:
+        pixels = np.array(bitmap.to_numpy()[:, :, 0] if bitmap.to_numpy().ndim == 3 else bitmap.to_numpy())
+    finally:
+        bitmap.close()
+    rows, columns = (side // _PATCH for side in pixels.shape)
+    patches = pixels[: rows * _PATCH, : columns * _PATCH].reshape(rows, _PATCH, columns, _PATCH)
+    return bool(patches.size) and float(np.median(patches.std(axis=(1, 3)))) > NOISE_MAX
 
 
 def _has_contrast(pixels: _Pixels) -> bool:
