@@ -170,7 +170,12 @@ def _pillow(limits: Limits) -> Iterator[None]:
         if "decoder" in str(error) and "not available" in str(error):
             raise Unsupported(f"the decoder is not installed: {error}") from error
         raise Corrupt(f"the picture does not decode: {error}") from error
-    except (SyntaxError, EOFError, struct.error) as error:
+    except (
+        SyntaxError,
+        EOFError,
+        IndexError,
+        struct.error,
+    ) as error:  # Pillow reads some bytes without asking for more
         raise Corrupt(f"the picture does not decode: {error}") from error
     except ValueError as error:
         if "tile" not in str(error):

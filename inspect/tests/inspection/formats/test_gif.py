@@ -13,6 +13,15 @@ from sluice_inspect.report import Limits, Outcome
 from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, plain_picture
 
+# By fuzzing: Pillow reads the byte behind a frame's header without a check that there is one.
+CUT_BEHIND_A_HEADER = bytes.fromhex(
+    "47494638376120002000810000ffffff0001000032000000002c000000002000200000089e0001081c283080c18306091244"
+    "8850e14086071d1684184022008a152562b4b85123458e1f3d42043952244392274d3654199125c6842e363aec383364cd92"
+    "3753e65cb9b3654f983f652aa439d466519c477526e5b9d4a7c5a640a10a5d68942a52ab4ab132d5ea946b54af531f56157b"
+    "956c56b35bd17655fb95ed4b94692796957b966edc8b63edaed5db966f58bf70f7e29d3bb86ee1bb44c15a010000022c0000"
+    "2052ab00d5b1"
+)
+
 
 @verdicts(FORMAT)
 def test_every_picture_gets_its_verdict() -> Iterable[Row]:
@@ -38,6 +47,7 @@ def test_every_picture_gets_its_verdict() -> Iterable[Row]:
     yield "too many frames", moving, "image_too_large", Limits(max_frames=5)
     yield "past the time limit", animated(white, "GIF"), "ok", Limits(soft_seconds=0)
     endless = good[:10] + b"\0\0\0" + (b"!\xfe\x01x\x00" * 300_000)
+    yield "end behind a frame's header", CUT_BEHIND_A_HEADER, "corrupt"
     yield "endless comments past the time limit", endless, "too_complex", Limits(soft_seconds=0)
 
 
