@@ -7,7 +7,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = (ROOT / "inspect" / "src", ROOT / "server" / "src")
 """The folders of the packages `sluice_inspect` and `sluice`."""
-TESTS: Final = (ROOT / "inspect" / "tests", ROOT / "server" / "tests")
+TESTS: Final = (ROOT / "inspect" / "tests", ROOT / "server" / "tests", ROOT / "clients" / "python" / "tests")
 
 
 def import_path(checkout: Path) -> str:
