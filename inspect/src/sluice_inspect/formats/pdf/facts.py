@@ -26,7 +26,7 @@ _TELLING: Final = re.compile(
     rb"|/URI (?:<|\(\s{0,20}(?:[jJvVfF]|\\))"
 )
 _FORM_SCRIPT: Final = re.compile(r"<(?:[^\s<>/=:]{1,100}:)?script[\s>/]", re.IGNORECASE)
-_FORM_BYTES: Final = 16 * 1024**2  # of all forms together
+_FORM_BYTES: Final = 12 * 1024**2  # of all forms together
 _PARTS_MOST: Final = 10_000  # of all forms; writers make some ten
 _FILE_NAMES: Final = ("/UF", "/F", "/Unix", "/DOS", "/Mac")
 _OPENING: Final = frozenset({"/GoToR", "/GoToE", "/Thread"})
