@@ -82,7 +82,8 @@ def test_production_start_refuses_missing_key_files(sluice: Sluice) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_shutdown_finishes_an_active_upload_and_the_next_start_lists_it(number: signal.Signals, sluice: Sluice) -> None:
     with sluice.running() as server:
-        (key,) = re.findall(r"^  api key  (\S+)$", server.output, re.MULTILINE)
+        printed = until(lambda: server.output, lambda text: "\n  api key  " in text)  # when the port is open
+        (key,) = re.findall(r"^  api key  (\S+)$", printed, re.MULTILINE)
         headers = {"Authorization": key}
         httpx.post(
             f"{server.url}/api/v1/contexts",
