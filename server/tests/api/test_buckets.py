@@ -9,9 +9,10 @@ import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, bad_values, data, is_now
 from tests.api.samples import TEXT, noise
+from tests.deployments import Deployments
 from tests.rows import each_row
 from tests.servers.radosgw import RadosGateway
-from tests.service import ApiClient
+from tests.service import ApiClient, running_service
 
 pytestmark = pytest.mark.engine
 
@@ -39,7 +40,7 @@ BAD_VALUES = [
     *bad_values("access_key_id", "A" * 15, "A" * 129, "", None, 7),
     *bad_values("secret_access_key", "", None, 7, []),
     *bad_values("default_bucket", "ab", "xn--abc", "b" * 64, "", None, 7),
-    *bad_values("region", "", None, 7),
+    *bad_values("region", "", None, 7, "r" * 64, "-eu", "xn--abc"),
     *bad_values("base_path", None, 7, "a/../b", "a//b", "a\u0000b"),
     *bad_values("set_as_default", "true", 1, None),
     *bad_values("endpoint_url", 7, "", "not a url", "ftp://127.0.0.1", *[f"http://{host}" for host in _HOSTS]),
@@ -125,6 +126,18 @@ def test_no_response_contains_a_bucket_credential(s3: RadosGateway, client_on_s3
 )
 def test_valid_value_is_kept_without_outer_slashes(client_on_s3: ApiClient, field: str, sent: str, kept: str) -> None:
     assert client_on_s3.add_bucket(**{field: sent})[field] == kept
+
+
+def test_endpoint_that_is_listed_but_no_address_is_refused(deployments: Deployments) -> None:
+    hosts = ("xn--abc", "999.1.1.1", "münchen.example", "fe80::1%lo")
+    settings = {"BUCKET_ENDPOINT_HOSTS": ",".join(hosts), "BUCKET_PROBE": "off"}
+    with running_service(deployments.fresh("sqlite-local"), **settings) as service:
+        client = service.new_client()
+        for host in hosts:
+            endpoint = f"http://[{host}]" if ":" in host else f"http://{host}"
+            response = client.post(client.buckets, UNPROBED | {"endpoint_url": endpoint})
+            assert_validation_error(response, "default_bucket")
+        assert data(client.get(client.buckets)) == []
 
 
 @each_row("field, wrong", [

@@ -121,11 +121,12 @@ async def test_links_match_those_of_botocore(
     assert parse_qs(own.query, strict_parsing=True) == parse_qs(theirs.query, strict_parsing=True)
 
 
-REGIONS = ["", "evil.example/#", "us east", "é", "a" * 64, "us-east-1\n"]
+REGIONS = ["", "evil.example/#", "us east", "é", "a" * 64, "us-east-1\n", "xn--abc"]
 BUCKETS = ["", "ab", "a/b/c", "a?b", "a#bc", "a%2fb", "..a", "a" * 64, "evil.example@host", "abc\n"]
 ENDPOINTS = ["", "example.org", "ftp://example.org", "http://", "http://user:pass@example.org", "http://exam ple.org"]
 ENDPOINTS += [f"http://example.org{rest}" for rest in ("/path", "/?a=b", "/#a", ":port", ":99999", "\\@evil.example")]
 ENDPOINTS += ["http://münchen.example", "http://[::1", "http://[fe80::1%25eth0]"]
+ENDPOINTS += ["http://xn--abc", "http://999.1.1.1", "http://1.2.3.4.5"]
 
 
 @each_row(

@@ -219,15 +219,16 @@ class Buckets:
         return self._keyring.seal(secret, bound_to=secret_binding(bucket))
 
     async def _probe_bucket(self, bucket: Bucket) -> None:
-        if not self._probe:
-            return
-        store = self._stores.connect(bucket)
+        """Raise `Invalid` if the bucket cannot be addressed, or does not work; the latter unless probes are off."""
         try:
-            await store.probe()
+            store = self._stores.connect(bucket)
+            try:
+                if self._probe:
+                    await store.probe()
+            finally:
+                await store.aclose()
         except StoreError as fault:
             raise Invalid(f"default_bucket: the bucket could not be used: {fault}") from fault
-        finally:
-            await store.aclose()
 
 
 class Secrets:

@@ -15,7 +15,8 @@ _BASE_PATH: Final = re.compile(r"[A-Za-z0-9!_.*'()/=@+, -]*")
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
 _PRINTABLE: Final = expecting("printable ASCII without spaces", re.compile(r"[\x21-\x7e]+").fullmatch)
 _REGION: Final = expecting(
-    "lower-case letters, digits and hyphens, such as 'eu-central-1'", re.compile(r"[a-z0-9-]+").fullmatch
+    "lower-case letters, digits and hyphens, such as 'eu-central-1'",
+    re.compile(r"(?!xn--)[a-z0-9][a-z0-9-]*").fullmatch,  # it becomes a label of a host name
 )
 
 
@@ -67,7 +68,7 @@ class AddBucket(RequestBody):
     access_key_id: AccessKeyId
     secret_access_key: SecretKey
     default_bucket: Annotated[str, Field(min_length=3, max_length=63), AfterValidator(_bucket)]
-    region: Annotated[str, Field(min_length=1, max_length=64), _REGION] = "us-east-1"
+    region: Annotated[str, Field(min_length=1, max_length=63), _REGION] = "us-east-1"
     base_path: Annotated[str, Field(max_length=400), AfterValidator(_base_path)] = ""
     endpoint_url: Annotated[str, Field(min_length=1, max_length=500), PLAIN] | None = Field(
         None, description="Another S3 service; only hosts that the operator allows."

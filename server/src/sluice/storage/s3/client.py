@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
+from obstore import parse_scheme
 from obstore.store import S3Store as Client
 
 from sluice.storage.protocol import StoreError, StoreUnavailable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _REGION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
 _HOST: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+", re.ASCII)
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", re.ASCII)
+_NO_REGION: Final = "The region is a name such as us-east-1."
 _NO_ENDPOINT: Final = "The endpoint is an http or https address of a host, without path, user or query."
 
 # obstore reads every `AWS_*` variable when a client is made (object_store, `AmazonS3Builder::from_env`). `make_client`
@@ -80,14 +82,26 @@ def bucket_address(bucket: str, region: str, endpoint_url: str | None) -> Addres
     if not _BUCKET.fullmatch(bucket):
         raise StoreError("The bucket name is 3 to 63 letters, digits, dots and hyphens.")
     if not _REGION.fullmatch(region):
-        raise StoreError("The region is a name such as us-east-1.")
+        raise StoreError(_NO_REGION)
     if endpoint_url is not None:
-        return _endpoint_address(bucket, endpoint_url)
+        address = _endpoint_address(bucket, endpoint_url)
+        _require_parsable(address, _NO_ENDPOINT)
+        return address
     domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     # The TLS certificate of AWS does not cover virtual hosts with a dot in the bucket's name.
     virtual_hosted = "." not in bucket and "_" not in bucket
     host = f"{bucket}.s3.{region}.{domain}" if virtual_hosted else f"s3.{region}.{domain}"
-    return Address(f"https://{host}", host, bucket, virtual_hosted)
+    address = Address(f"https://{host}", host, bucket, virtual_hosted)
+    _require_parsable(address, _NO_REGION)
+    return address
+
+
+def _require_parsable(address: Address, problem: str) -> None:
+    """Raise `StoreError` for a host such as `xn--abc` or `999.1.1.1`: the library would panic at the first request."""
+    try:
+        parse_scheme(address.endpoint)
+    except FOREIGN:
+        raise StoreError(problem) from None
 
 
 def _endpoint_address(bucket: str, endpoint_url: str) -> Address:
