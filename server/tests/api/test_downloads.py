@@ -1,5 +1,6 @@
 """Download links: the response with the link, what the link returns, and a separate host. Counting is in `test_files`."""
 
+import json
 import time
 from collections.abc import Iterator
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
@@ -7,11 +8,13 @@ from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 import httpx
 import pytest
 
+from tests.api import raw_http
 from tests.api.responses import assert_error, assert_validation_error, check_response, data
 from tests.api.samples import TEXT, noise, picture
 from tests.cli.commands import sluice_in
 from tests.deployments import Deployments
 from tests.rows import each_row
+from tests.scanning.waiting import until
 from tests.servers.radosgw import RadosGateway
 from tests.service import API, ApiClient, running_service
 
@@ -205,6 +208,54 @@ def test_inline_link_shows_the_file_in_a_sandbox_for_the_origins_of_its_tenant_b
         for disposition in ("inline", "other"):
             assert_validation_error(client.get(f"/files/{file_id}", disposition=disposition), "disposition")
             assert client.get(f"/files/{file_id}/metadata").json()["data"]["download_count"] == 0
+
+
+# objects that someone changed in the bucket
+
+
+def _logged(client: ApiClient, file_id: str) -> list[tuple[str, str]]:
+    """Return level and name of each line of the log that has the file's id."""
+    lines = [json.loads(line) for line in client.service.log.read_text().splitlines() if file_id in line]
+    return [(line["level"], line["event"]) for line in lines]
+
+
+def _quarantined(client: ApiClient, content: bytes) -> str:
+    policies = {"filename_pattern": {"mode": "quarantine", "pattern": "good.*"}}
+    context = client.create_context(max_file_size_mb=20, policies=policies)
+    return str(data(client.upload("doubtful.zzz", content, context=context), 201)["file_id"])
+
+
+def test_file_whose_object_has_another_size_is_not_found(client: ApiClient) -> None:
+    shown, file_id = _shown(client), _quarantined(client, BYTES)
+    for key in client.object_keys():
+        size = len(BYTES) if file_id in key else len(picture())
+        for content in (b"", BYTES[: size - 1], BYTES + BYTES):
+            client.overwrite_object(key, content)
+            if file_id in key:
+                assert_error(client.get(f"/quarantine/{file_id}/download"), 404, "Resource not found", "Not found")
+                continue
+            for asked in ("bytes=0-", "bytes=1-9", "none"):
+                assert_error(fetch(shown, Range=asked), 404, "Resource not found", "Not found")
+    inline_id = urlsplit(shown).path.rpartition("/")[2]
+    assert _logged(client, inline_id) == [("warning", "download_broken")] * 9
+    assert _logged(client, file_id) == [("warning", "download_broken")] * 3
+
+
+def test_object_that_changes_while_it_is_read_ends_the_connection(client: ApiClient) -> None:
+    file_id = _quarantined(client, noise(12_000_000))
+    (key,) = client.object_keys()
+    with raw_http.connection(client) as sock:
+        sock.sendall(raw_http.request_head(client, method="GET", path=f"{API}/quarantine/{file_id}/download"))
+        head = sock.recv(65536)
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert b"content-length: 12000" in head.lower()
+        client.overwrite_object(key, noise(1000))
+        received = len(head)
+        while chunk := sock.recv(65536):
+            received += len(chunk)
+        assert received < 12_000_000
+    assert until(lambda: _logged(client, file_id) == [("warning", "download_broken")], 10)
+    assert client.get("/files").status_code == 200
 
 
 def test_download_is_read_by_listed_origins(client: ApiClient, without_s3: None) -> None:

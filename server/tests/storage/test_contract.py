@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.kit.health import EngineState
-from sluice.storage import DeletesMany, ListedObject, ListsObjects, ObjectStore
+from sluice.storage import DeletesMany, ListedObject, ListsObjects, ObjectChanged, ObjectStore
 from tests.storage.conftest import Seal, all_fail, every_call, read_object
 
 KEYS = [
@@ -98,6 +98,16 @@ async def test_read_returns_the_available_range_in_chunks_of_a_mebibyte(store: O
     assert await anext(chunks)
     await chunks.aclose()  # type: ignore[attr-defined]  # an async generator, which the protocol does not promise
     assert await store.size("large") == len(body)
+
+
+async def test_object_of_another_size_than_expected_is_not_read(store: ObjectStore, seal: Seal) -> None:
+    for body in (b"", b"0123456789"):
+        key = new_key()
+        await store.put(key, seal(body), content_type="text/plain")
+        assert await anext(store.read(key, expected_size=len(body)), b"") == body
+        for start, expected_size in ((0, 0 if body else 1), (0, 9), (2, 11), (30, 40)):
+            with pytest.raises(ObjectChanged):
+                await anext(store.read(key, start=start, length=5, expected_size=expected_size))
 
 
 async def test_part_or_other_unicode_form_of_a_key_is_not_an_object(store: ObjectStore, seal: Seal) -> None:

@@ -34,6 +34,10 @@ _UNKNOWN: Final = "unknown"
 _CLIENT_CLOSED: Final = 499  # nginx's number for a client that did not wait for its response; HTTP has no status for it
 
 
+class ResponseBroken(Exception):
+    """The rest of a body whose head is sent cannot be had: the connection is closed. The log has the cause."""
+
+
 class Guards:
     """The outermost layer of the application."""
 
@@ -70,6 +74,8 @@ class Guards:
             await render(error, Request(scope))(scope, receive, send_guarded)
         except DatabaseUnavailable:
             await render(ServiceUnavailable("database"), Request(scope))(scope, receive, send_guarded)
+        except ResponseBroken:
+            raise  # to the connection
         except Exception:
             # The only place where an unexpected error is caught: the log gets all of it, the caller none.
             path: str = scope["path"]  # that of an upload page ends in a credential

@@ -30,6 +30,13 @@ class StoreFull(StoreError):
     """The store has no room left."""
 
 
+class ObjectChanged(StoreError):
+    """The object has another size than the one that was put: somebody else wrote to the bucket."""
+
+    def __init__(self) -> None:
+        super().__init__("The object has another size than the one that was stored.")
+
+
 class EndpointNotAllowed(StoreError):
     """The operator does not allow the endpoint of the bucket, or not any more. No request was sent to it."""
 
@@ -43,10 +50,13 @@ class ObjectStore(Protocol):
         """Store all bytes under `key`, durably and all or nothing: when this returns, they survive a crash."""
         ...
 
-    def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    def read(
+        self, key: str, *, start: int = 0, length: int | None = None, expected_size: int | None = None
+    ) -> AsyncIterator[bytes]:
         """Yield at most `length` bytes of the object from `start`, in chunks of at most 1 MiB.
 
-        Iterating raises `KeyError` when there is no such object.
+        Iterating raises `KeyError` when there is no such object, and `ObjectChanged` when it has another size than
+        `expected_size`.
         """
         ...
 

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from sluice.api.cors import origin_of, readable
 from sluice.api.error_responses import render
-from sluice.api.guards import SECURITY_HEADERS
+from sluice.api.guards import SECURITY_HEADERS, ResponseBroken
 from sluice.api.http1.connection_table import PIECE_BYTES, ConnectionTable
 from sluice.api.http1.framing import HEAD_BYTES, require_one_reading
 from sluice.api.http1.joined_answer import JoinedResponse
@@ -255,7 +255,13 @@ class GuardedProtocol(HttpToolsProtocol):
     # Responses
 
     async def _run(self, app: Any, scope: Scope, receive: Receive, send: Send) -> None:
-        await app(scope, receive, partial(self._send, send))
+        try:
+            await app(scope, receive, partial(self._send, send))
+        except ResponseBroken:
+            # Closed before its Content-Length is reached, the response is no whole one to the client.
+            if self._responding is not None:
+                self._responding.disconnected = True  # uvicorn would log it as a fault
+                self._responding.transport.close()
 
     async def _send(self, send: Send, message: Message) -> None:
         """Send a large body in pieces, each once the client has read enough of what was sent before."""

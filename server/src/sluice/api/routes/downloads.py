@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from sluice.api.error_responses import render
+from sluice.api.guards import ResponseBroken
 from sluice.api.parameters import Services
 from sluice.api.route import GuardedRoute, keep_place
 from sluice.errors import LinkRefused, NotFound, RangeUnsatisfiable, ServiceUnavailable
@@ -20,7 +21,8 @@ from sluice.files import FileRecord
 from sluice.files.links import INLINE
 from sluice.kit.disposition import attachment, inline
 from sluice.kit.etag import names_etag
-from sluice.storage import StoreError
+from sluice.observe.log import log
+from sluice.storage import ObjectChanged, StoreError
 
 router = APIRouter(prefix="/api/v1/downloads", route_class=GuardedRoute, include_in_schema=False)
 
@@ -77,7 +79,8 @@ async def download(
     status = 206 if span.partial else 200
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers)
-    body = await begun(store.read(file.object_key, start=span.start, length=span.length))
+    chunks = store.read(file.object_key, start=span.start, length=span.length, expected_size=file.size_bytes)
+    body = await begun(chunks, file_id)
     return StreamingResponse(body, status_code=status, headers=headers)
 
 
@@ -97,11 +100,11 @@ async def _export(request: Request, job_id: str, services: Services) -> Response
         return Response(headers=headers)
 
     async def parts() -> AsyncIterator[bytes]:
-        for key, _size in export.parts:
-            async for chunk in store.read(key):
+        for key, size in export.parts:
+            async for chunk in store.read(key, expected_size=size):
                 yield chunk
 
-    return StreamingResponse(await begun(parts()), headers=headers)
+    return StreamingResponse(await begun(parts(), job_id), headers=headers)
 
 
 def _headers(file: FileRecord, etag: str) -> dict[str, str]:
@@ -153,20 +156,28 @@ def span_of(request: Request, size: int, etag: str) -> Span:
     return Span(start, end - start + 1, partial=True)
 
 
-async def begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Read the first chunk before the status is sent, so that a missing object is a 404 and an unavailable store a
-    503.
+async def begun(chunks: AsyncIterator[bytes], target: str) -> AsyncIterator[bytes]:
+    """Read the first chunk before the status is sent, so that a missing or changed object is a 404 and an unavailable
+    store a 503. What fails later ends the connection. `target` names the file or job in the log.
     """
     try:
         first = await anext(chunks, b"")
     except KeyError as fault:
+        raise NotFound from fault
+    except ObjectChanged as fault:
+        log.warning("download_broken", target=target, why=str(fault))
         raise NotFound from fault
     except StoreError as fault:
         raise ServiceUnavailable(fault.part) from fault
 
     async def rest() -> AsyncIterator[bytes]:
         yield first
-        async for chunk in chunks:
-            yield chunk
+        try:
+            async for chunk in chunks:
+                yield chunk
+        except (KeyError, StoreError) as fault:
+            why = str(fault) if isinstance(fault, StoreError) else "The object is gone."
+            log.warning("download_broken", target=target, why=why)
+            raise ResponseBroken from fault
 
     return rest()

@@ -162,7 +162,7 @@ async def protected_archive(by: AuditAction, file_id: str, services: Services) -
         archive = ProtectedZip(file.original_filename, file.size_bytes, _PASSWORD)
     except ValueError as fault:
         raise errors.Invalid("file_id: files of 4 GiB and more cannot be downloaded from quarantine") from fault
-    chunks = await begun(store.read(file.object_key))
+    chunks = await begun(store.read(file.object_key, expected_size=file.size_bytes), file_id)
     headers = {
         "Content-Length": str(archive.size),
         "Content-Disposition": attachment(f"{file_id}.zip"),

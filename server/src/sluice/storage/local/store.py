@@ -29,7 +29,7 @@ from sluice.storage.local.disk import (
     sync_folder,
     write_files,
 )
-from sluice.storage.protocol import ListedObject, StoreError
+from sluice.storage.protocol import ListedObject, ObjectChanged, StoreError
 from sluice_inspect.sandbox.sealed import Sealed
 
 T = TypeVar("T")
@@ -87,12 +87,16 @@ class LocalStore:
             except FileExistsError as error:
                 raise StoreError("There is an object under this key already.") from error
 
-    async def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    async def read(
+        self, key: str, *, start: int = 0, length: int | None = None, expected_size: int | None = None
+    ) -> AsyncIterator[bytes]:
         """Yield the object's bytes in chunks; see the protocol. Raise `StoreError` if the object becomes shorter."""
         path = self._path(key)
         with as_store_error("read the object"):
             fd, size = await self._run(partial(_open_file, path, key), discard=lambda opened: os.close(opened[0]))
             try:
+                if expected_size not in {None, size}:
+                    raise ObjectChanged
                 left = size - start if length is None else min(length, size - start)
                 while left > 0:
                     count = min(_CHUNK_BYTES, left)

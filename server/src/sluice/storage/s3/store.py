@@ -18,7 +18,7 @@ from obstore.store import S3Store as Client
 from sluice.kit.disposition import attachment
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.storage.common import probe_store, validate_key
-from sluice.storage.protocol import ListedObject, StoreError
+from sluice.storage.protocol import ListedObject, ObjectChanged, StoreError
 from sluice.storage.s3.client import CircuitBreaker, S3Credentials, S3Timeouts, bucket_address, make_client
 from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_store_error
 from sluice.storage.s3.puts import S3Writer
@@ -130,7 +130,9 @@ class S3Store:
         with self._breaker.guard():
             await self._writer.put(key, sealed, content_type, allowed)
 
-    async def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+    async def read(
+        self, key: str, *, start: int = 0, length: int | None = None, expected_size: int | None = None
+    ) -> AsyncIterator[bytes]:
         """Yield the object's bytes; see the protocol.
 
         Each request asks for 4 MiB, so a slow reader holds no connection.
@@ -139,6 +141,8 @@ class S3Store:
         while end is None or start < end:
             stop = start + _READ_BYTES if end is None else min(start + _READ_BYTES, end)
             piece, size = await self._read_range(await self._open_client(), key, start, stop)
+            if expected_size not in {None, size}:
+                raise ObjectChanged
             for at in range(0, len(piece), _CHUNK_BYTES):
                 yield bytes(piece[at : at + _CHUNK_BYTES])
             start += len(piece)
