@@ -92,8 +92,8 @@ class Settings(BaseSettings):
     )
     trusted_proxies: Names = Field(
         (),
-        description="Addresses or networks, comma-separated, of proxies whose `X-Forwarded-For` is trusted. Empty: "
-        "none.",
+        description="Addresses or networks, comma-separated, of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` "
+        "are trusted. Empty: none.",
     )
 
     docs: bool = Field(

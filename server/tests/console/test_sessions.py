@@ -12,8 +12,9 @@ from sluice.db.schema import console_links, console_sessions
 from sluice.sessions import repository
 from tests.api.responses import page
 from tests.console.users import SAME_ORIGIN, new_browser, new_link, sign_in, signed_in
+from tests.deployments import Deployments
 from tests.rows import each_row
-from tests.service import ApiClient
+from tests.service import ApiClient, running_service
 
 HOME = "/console/overview"
 
@@ -130,12 +131,16 @@ def test_logout_ends_the_session_and_not_only_its_cookie(bare_client: ApiClient)
         *({"Origin": origin} for origin in ("https://elsewhere.example", "null", "http://127.0.0.1")),
         {"Sec-Fetch-Site": "same-origin", "Origin": "https://elsewhere.example"},
         {"Sec-Fetch-Site": "cross-site", "Origin": "{own}"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://{host}"},
+        {"Origin": "https://{host}", "X-Forwarded-Proto": "https"},  # of no proxy
+        *({"Origin": origin} for origin in ("{own}/", "{own}0", "{host}", "http://user@{host}", "")),
     ],
 )
 @pytest.mark.asvs("3.5.1", "3.5.3")
 def test_form_of_another_site_is_refused(bare_client: ApiClient, headers: dict[str, str]) -> None:
     own = bare_client.service.url
-    sent = {name: value.replace("{own}", own) for name, value in headers.items()}
+    host = own.removeprefix("http://")
+    sent = {name: value.replace("{own}", own).replace("{host}", host) for name, value in headers.items()}
     with signed_in(bare_client) as user:
         for path in ("/keys/new", "/logout", "/contexts/new"):
             fields = {"name": "stolen", "scope.admin": "on", "context_key": "stolen", "display_name": "x"}
@@ -148,6 +153,33 @@ def test_form_of_another_site_is_refused(bare_client: ApiClient, headers: dict[s
     with new_browser(bare_client.service) as http:
         http.get(link)
         assert http.post(link, headers=sent).status_code == 403
+
+
+def test_scheme_of_the_console_is_that_of_its_public_address_or_of_a_trusted_proxy(deployments: Deployments) -> None:
+    named, other, forwarded = {"Host": "sluice.example"}, {"Host": "other.example"}, {"X-Forwarded-Proto": "https"}
+    behind_tls: list[tuple[str, dict[str, str], int]] = [  # the proxy does not say how it was reached
+        ("https://sluice.example", named, 401),
+        ("https://sluice.example", other, 403),
+        ("http://sluice.example", named, 403),
+        ("https://{host}", {}, 401),
+        ("http://{host}", {}, 401),  # on the machine itself
+    ]
+    forwarding: list[tuple[str, dict[str, str], int]] = [
+        ("https://{host}", forwarded, 401),
+        ("https://{host}", {}, 403),
+        ("http://{host}", forwarded, 403),
+        ("http://{host}", {}, 401),
+    ]
+    for setting, value, rows in (
+        ("PUBLIC_URL", "https://sluice.example", behind_tls),
+        ("TRUSTED_PROXIES", "127.0.0.1", forwarding),
+    ):
+        embedded = deployments.fresh("sqlite-local")
+        with running_service(embedded, **{setting: value}) as service, new_browser(service) as http:
+            for template, headers, status in rows:
+                origin = template.replace("{host}", service.url.removeprefix("http://"))
+                response = http.post("/console/logout", headers={**headers, "Origin": origin})
+                assert response.status_code == status, (setting, origin, headers)
 
 
 @pytest.mark.asvs("3.4.3", "3.4.6", "3.4.8", "14.3.2")

@@ -233,7 +233,7 @@ def _route(
 async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: Templates) -> Response:
     page = pages["GET" if request.method == "HEAD" else request.method]
     services: Services = request.app.state.services
-    if page.method == "POST" and not is_same_origin(request):
+    if page.method == "POST" and not is_same_origin(request, services):
         return _error_page(request, templates, CrossOrigin())
     if any("\0" in value for value in request.path_params.values()):
         raise NotFound
@@ -269,7 +269,7 @@ async def _serve_open(request: Request, *, handlers: dict[str, Any], templates: 
     services: Services = request.app.state.services
     if not may_carry_sessions(request, services):
         raise HttpsNeeded
-    if request.method == "POST" and not is_same_origin(request):
+    if request.method == "POST" and not is_same_origin(request, services):
         raise CrossOrigin
     response: Response = await handlers["GET" if request.method == "HEAD" else request.method](request, templates)
     return response

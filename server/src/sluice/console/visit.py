@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -138,7 +138,7 @@ async def read_form(request: Request) -> list[tuple[str, str]]:
     return [(name, value.replace("\r\n", "\n")) for name, value in pairs]
 
 
-def is_same_origin(request: Request) -> bool:
+def is_same_origin(request: Request, services: Services) -> bool:
     """Return whether a page of this console sent the request.
 
     Each browser of today names the relation in `Sec-Fetch-Site`; `Origin` is compared too where it is sent. A request
@@ -148,8 +148,20 @@ def is_same_origin(request: Request) -> bool:
     if site is not None and site != "same-origin":
         return False
     if origin is not None:
-        return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower() != ""
+        host = request.headers.get("host", "")
+        return host != "" and origin.lower() in {f"{scheme}://{host}".lower() for scheme in _schemes(request, services)}
     return site is not None
+
+
+def _schemes(request: Request, services: Services) -> set[str]:
+    """Return the schemes by which a browser may have reached this host.
+
+    A proxy that ends TLS need not say so: the public address does. Browsers on this machine may go round the proxy.
+    """
+    seen = request.url.scheme  # of the connection, or of `X-Forwarded-Proto` from a trusted proxy
+    if not is_https(services):
+        return {seen}
+    return {"https", seen} if request.url.hostname in _LOOPBACK else {"https"}
 
 
 def is_https(services: Services) -> bool:
@@ -173,7 +185,7 @@ def set_cookie(response: Response, services: Services, kind: str, value: str, *,
         cookie_name(services, kind),
         value,
         max_age=seconds,
-        path="/",
+        path="/",  # as the prefix `__Host-` requires; besides, it replaces a cookie that somebody else set there
         secure=is_https(services),
         httponly=True,
         samesite="lax",
