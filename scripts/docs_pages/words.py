@@ -301,6 +301,6 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
 ONLY_UPLOADS: Final = frozenset(
     {errors.FileRejected, errors.LimitExceeded, errors.UploadComplete, errors.UploadLengthInconsistent}
 )
-ONLY_LINKS: Final = frozenset({errors.LinkRefused, errors.RangeUnsatisfiable})
+ONLY_LINKS: Final = frozenset({errors.LinkRefused, errors.PreconditionFailed, errors.RangeUnsatisfiable})
 ONLY_RESTORES: Final = frozenset({errors.NoRoomToRestore})
 ONLY_CONSOLE: Final = frozenset({errors.CrossOrigin, errors.HttpsNeeded})

@@ -362,6 +362,15 @@ class VersionUnsupported(SluiceError):
     errors = ("Tus-Resumable: expected 1.0.0",)
 
 
+class PreconditionFailed(SluiceError):
+    """A download on the condition that the file has an entity tag, which is not the one that it has."""
+
+    status = 412
+    code = "precondition_failed"
+    message = "Precondition failed"
+    errors = ("If-Match: names another version than the present one",)
+
+
 class IdempotencyKeyInUse(SluiceError):
     """Another upload with the same idempotency key has not ended yet."""
 

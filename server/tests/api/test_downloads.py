@@ -114,6 +114,16 @@ def test_local_link_answers_get_and_head_with_the_same_headers_and_an_etag(clien
     response = fetch(local_link, If_None_Match=etag)
     assert (response.status_code, response.content) == (304, b"")
     assert fetch(local_link, If_None_Match='"another"').status_code == 200
+    for names in (etag, "*", f'"another" , {etag}', f'{etag},"another"'):
+        assert fetch(local_link, If_Match=names).status_code == 200
+        assert fetch(local_link, If_Match=names, If_None_Match=etag).status_code == 304
+    for names in ('"another"', f"W/{etag}", "", etag.strip('"')):
+        for more in ({}, {"If_None_Match": etag}, {"Range": "bytes=0-9"}, {"Range": "bytes=300000-"}):
+            response = fetch(local_link, If_Match=names, **more)
+            assert_error(response, 412, "Precondition failed", "If-Match: names another version than the present one")
+    assert fetch(local_link, "HEAD", If_Match='"another"').status_code == 412
+    # the file has no date of modification, by which it could fail (RFC 9110 section 13.1.4)
+    assert fetch(local_link, If_Unmodified_Since="Mon, 01 Jan 2001 00:00:00 GMT").status_code == 200
     assert fetch(local_link, Range="bytes=0-9", If_Range=etag).status_code == 206
     assert fetch(local_link, Range="bytes=0-9", If_Range='"another"').status_code == 200
 
@@ -121,19 +131,20 @@ def test_local_link_answers_get_and_head_with_the_same_headers_and_an_etag(clien
 def test_range_returns_partial_content_or_416_and_a_malformed_one_the_complete_file(local_link: str) -> None:
     for asked, start, end in [
         *(("0-0", 0, 1), ("0-99", 0, 100), ("100-199", 100, 200), ("299999-", 299_999, 300_000)),
-        ("1000-", 1000, 300_000),
+        *(("1000-", 1000, 300_000), (f"0-{'9' * 6000}", 0, 300_000), (f"-{'9' * 30}", 0, 300_000)),
+        (f"{'0' * 30}1-{'0' * 30}2", 1, 3),
         *(("299999-999999999", 299_999, 300_000), ("-1", 299_999, 300_000), ("-999999999", 0, 300_000)),
     ]:
         response = fetch(local_link, Range=f"bytes={asked}")
         assert (response.status_code, response.content) == (206, BYTES[start:end])
         assert response.headers["content-range"] == f"bytes {start}-{end - 1}/300000"
         assert response.headers["content-length"] == str(end - start)
-    for asked in ("300000-", "999999999-", "300000-300001", "-0"):
+    for asked in ("300000-", "999999999-", "300000-300001", "-0", f"{'9' * 30}-", f"{'9' * 30}-{'9' * 31}"):
         response = fetch(local_link, Range=f"bytes={asked}")
         assert_error(response, 416, "Range not satisfiable", "Range: begins after the end of the file")
         assert response.headers["content-range"] == "bytes */300000"
     malformed = ("bytes=", "bytes=x-y", "bytes=5-1", "lines=1-2", "nonsense", "bytes=--1", "bytes=1-2-3")
-    for asked in (*malformed, "bytes=0-0,5-9"):
+    for asked in (*malformed, "bytes=0-0,5-9", f"bytes={'9' * 31}-{'9' * 30}"):
         response = fetch(local_link, Range=asked)
         assert (response.status_code, len(response.content)) == (200, 300_000)
 

@@ -166,7 +166,7 @@ SEEDS: Final[Mapping[str, tuple[bytes, ...]]] = MappingProxyType(
         "metadata": (b'{"a": [1, 2.5, null, "\\ud83c\\udf0a"]}', b'{"a": 1, "a": 2}', b"[" * 40),
         "token": (b"eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJzbHVpY2UifQ.AAAA", b"..", b"e30.e30."),
         "api_key": (b"sl_live_4fZk81QmTzYc_" + b"0" * 49, b"sl_test_"),
-        "byte_range": (b"bytes=0-9", b"bytes=-5", b"bytes=990-", b"bytes=5-2,7-"),
+        "byte_range": (b"bytes=0-9", b"bytes=-5", b"bytes=990-", b"bytes=5-2,7-", b"bytes=1-" + b"9" * 5000),
         "head": (b"/x\nhost: a\ncontent-length: 5", b"*\nhost: a", b"/\nhost: a\ntransfer-encoding: chunked"),
     }
 )

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
@@ -16,18 +17,18 @@ from sluice.api.error_responses import render
 from sluice.api.guards import ResponseBroken
 from sluice.api.parameters import Services
 from sluice.api.route import GuardedRoute, keep_place
-from sluice.errors import LinkRefused, NotFound, RangeUnsatisfiable, ServiceUnavailable
+from sluice.errors import LinkRefused, NotFound, PreconditionFailed, RangeUnsatisfiable, ServiceUnavailable
 from sluice.files import FileRecord
 from sluice.files.links import INLINE
 from sluice.kit.disposition import attachment, inline
-from sluice.kit.etag import names_etag
+from sluice.kit.etag import is_match, names_etag
 from sluice.observe.log import log
 from sluice.storage import ObjectChanged, StoreError
 
 router = APIRouter(prefix="/api/v1/downloads", route_class=GuardedRoute, include_in_schema=False)
 
 _EXPORT_TYPES: Final = {"ndjson": "application/x-ndjson; charset=utf-8", "csv": "text/csv; charset=utf-8"}
-_RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
+_RANGE: Final = re.compile(r"bytes=([0-9]*)-([0-9]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ async def download(
     headers = _headers(file, etag)
     if is_inline:
         headers |= _inline_headers(file, await services.cors.origins_of(file.tenant_id))
+    _require_match(request, etag)
     if names_etag(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     try:
@@ -89,6 +91,7 @@ async def _export(request: Request, job_id: str, services: Services) -> Response
     job, export, store = await services.jobs.open_signed(job_id)
     request.state.file_tenant_id = job.tenant_id  # whose origins may read the response
     keep_place(request, job.tenant_id)
+    _require_match(request, None)
     headers = {
         "Content-Type": _EXPORT_TYPES[export.format],
         "Content-Disposition": attachment(f"files-{job_id}.{export.format}"),
@@ -137,6 +140,13 @@ def _inline_headers(file: FileRecord, origins: Collection[str]) -> dict[str, str
     }
 
 
+def _require_match(request: Request, etag: str | None) -> None:
+    """Raise `PreconditionFailed` if an If-Match header does not name the file's `etag`; an export has none."""
+    lines = request.headers.getlist("if-match")
+    if lines and not is_match(", ".join(lines), etag):
+        raise PreconditionFailed
+
+
 def span_of(request: Request, size: int, etag: str) -> Span:
     """Return the bytes that a Range header asks for.
 
@@ -147,13 +157,14 @@ def span_of(request: Request, size: int, etag: str) -> Span:
     if match is None or match.group() == "bytes=-" or (if_range is not None and if_range != etag):
         return Span(0, size, partial=False)
     first, last = match.groups()
-    start = int(first) if first else max(0, size - int(last))
-    end = min(int(last), size - 1) if first and last else size - 1
-    if first and last and int(last) < int(first):
+    # The position of a byte may have any number of digits, and `int` reads 4,300 at most.
+    start = Decimal(first) if first else max(Decimal(0), size - Decimal(last))
+    end = min(Decimal(last), Decimal(size - 1)) if first and last else Decimal(size - 1)
+    if first and last and Decimal(last) < Decimal(first):
         return Span(0, size, partial=False)
-    if start >= size or (not first and int(last) == 0):
+    if start >= size or (not first and Decimal(last) == 0):
         raise RangeUnsatisfiable
-    return Span(start, end - start + 1, partial=True)
+    return Span(int(start), int(end - start) + 1, partial=True)
 
 
 async def begun(chunks: AsyncIterator[bytes], target: str) -> AsyncIterator[bytes]:
