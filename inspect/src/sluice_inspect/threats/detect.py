@@ -107,7 +107,7 @@ _OPENED_BY_CLAMD: Final = _indexed({
     b"MSCF": "cab", b"\x60\xea": "arj", b"ITSF": "chm", b"xar!": "xar", b"07070": "cpio", b"\xc7\x71": "cpio",
     b"SZDD": "szdd", b"KWAJ": "kwaj", b"MZ": "program", b"CWS": "swf", b"ZWS": "swf", b"\x78\x9f\x3e\x22": "tnef",
     b"EGGA": "egg",
-    b"ALZ\x01": "alz", b"\xef\xbe\xad\xde": "nsis", b"\xe4\x52\x5c\x7b": "onenote", b"!<arch>": "ar",
+    b"ALZ\x01": "alz", b"\xef\xbe\xad\xde": "nsis", b"\xe4\x52\x5c\x7b": "onenote",
 })  # fmt: skip
 _OPENED_BY_NOBODY: Final = _indexed({
     b"\x1f\x9d": "compress", b"LZIP": "lzip", b"\x89LZO": "lzop", b"RE\x7e\x5e": "rar 1.4",

@@ -12,6 +12,7 @@ from sluice_inspect.program_names import is_program_name
 from sluice_inspect.registry import OPENERS
 from sluice_inspect.source import MemorySource, RandomAccess, read_pieces
 from sluice_inspect.threats import detect, encoded, rulebook
+from sluice_inspect.threats.ar import ar_members, is_ar
 from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget
 from sluice_inspect.threats.drawing import drawing_parts
 from sluice_inspect.threats.mail import is_encoded_mail, mail_parts
@@ -173,7 +174,7 @@ class ThreatWalk:
         packing: Packing | None,
         records_known: bool,
     ) -> bool:
-        """Open compressed streams and tar archives, which are read in order. Return whether it was one."""
+        """Open compressed streams, tar and ar archives, which are read in order. Return whether it was one."""
         without_extension = name.rpartition(".")[0]
         if packing is not None:
             streams = CompressedStreams(packing, content, self._meter.count_member)
@@ -186,6 +187,9 @@ class ThreatWalk:
         elif is_tar(head):
             for member_name, member in tar_members(content):
                 self._scan_member(member, member_name, depth, records_known=records_known)
+        elif is_ar(head):
+            for member_name, member in ar_members(content):
+                self._scan_member(member, member_name, depth, hidden_from_clamd=True, records_known=records_known)
         else:
             return False
         return True
@@ -241,7 +245,7 @@ class ThreatWalk:
             chain(read_pieces(MemorySource(held), piece_bytes=_WRITTEN_BYTES), rest),
             name,
             formats,
-            refuse_zip=not records_known and not is_tar(head),
+            refuse_zip=not records_known and not is_tar(head) and not is_ar(head),
         )
         self._scan_stream(content, head, name, depth, packing=packing_of(head), records_known=False)
         for _ in content:

@@ -18,7 +18,7 @@ import pikepdf
 import zstandard
 
 from tests.inspection.threats.compound_files import compound, ole_package, packaged
-from tests.inspection.threats.packed_files import tarred, zipped
+from tests.inspection.threats.packed_files import ar_member, tarred, zipped
 
 Wrap = Callable[[bytes], bytes]
 
@@ -136,6 +136,18 @@ def word_xml(data: bytes) -> bytes:
     )
 
 
+def ar(*members: bytes) -> bytes:
+    return b"!<arch>\n" + b"".join(members)
+
+
+def deb(data: bytes, packed: Callable[[bytes], bytes] = lzma.compress) -> bytes:
+    """Return a Debian package that installs one file."""
+    control = ar_member(b"control.tar.gz", tarred({"control": b"Package: a\n"}, "w:gz"))
+    return ar(
+        ar_member(b"debian-binary", b"2.0\n"), control, ar_member(b"data.tar.xz", packed(tarred({"b.com": data})))
+    )
+
+
 def polyglot(data: bytes) -> bytes:
     """Return a GIF that is also a ZIP archive."""
     picture = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;"
@@ -184,6 +196,20 @@ MISSED_BY_CLAMD: Final[Mapping[str, Wrap]] = MappingProxyType({
     "object in a Word document as XML": lambda data: word_xml(packaged(data)),
 })  # fmt: skip
 """Containers in which clamd 1.4.6 misses a threat; Sluice opens them for it."""
+
+OPENED_HERE: Final[Mapping[str, Wrap]] = MappingProxyType({
+    "Debian package": deb,
+    "Debian package, Zstandard": lambda data: deb(data, zstandard.compress),
+    "Debian package in gzip": lambda data: gzip.compress(deb(data)),
+    "Debian package in zip": lambda data: zipped({"a.deb": deb(data)}),
+    "Debian package in tar": lambda data: tarred({"a.deb": deb(data)}),
+    "Debian package in PDF attachment": lambda data: pdf_with(deb(data)),
+    "ar, gzip": lambda data: ar(ar_member(b"a", b"odd"), ar_member(b"b.gz/", gzip.compress(data))),
+    "ar, gzip, long name of BSD": lambda data: ar(ar_member(b"#1/6", b"b.gz\0\0" + gzip.compress(data))),
+    "ar, gzip that begins as a long name": lambda data: ar(ar_member(b"#1/6", gzip.compress(data))),
+    "ar in ar": lambda data: ar(ar_member(b"a", ar(ar_member(b"b.gz", gzip.compress(data)) + b"\n"))),
+})  # fmt: skip
+"""Containers that Sluice opens as far as clamd does not."""
 
 OPENED_BY_CLAMD: Final[Mapping[str, Wrap]] = MappingProxyType({
     "compound file, stream": lambda data: compound({"Contents": data}),

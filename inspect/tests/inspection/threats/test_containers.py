@@ -16,6 +16,7 @@ from sluice_inspect.threats.scan import scan_source
 from tests.inspection.threats.containers import (
     MISSED_BY_CLAMD,
     OPENED_BY_CLAMD,
+    OPENED_HERE,
     REQUIRED_CONTAINERS,
     Wrap,
     pdf_with,
@@ -27,7 +28,7 @@ from tests.run_length import amount
 
 HARMLESS = random.Random(1).randbytes(3000)
 REQUIRED = {name: wrap for name, (_, wrap) in REQUIRED_CONTAINERS.items()}
-CONTAINERS: Mapping[str, Wrap] = {**REQUIRED, **MISSED_BY_CLAMD, **OPENED_BY_CLAMD}
+CONTAINERS: Mapping[str, Wrap] = {**REQUIRED, **MISSED_BY_CLAMD, **OPENED_BY_CLAMD, **OPENED_HERE}
 
 
 def with_zip_method(method: int) -> bytes:
