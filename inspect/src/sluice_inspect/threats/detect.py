@@ -94,6 +94,8 @@ def _root_element(text: bytes) -> str:
 _INDEX_BYTES: Final = 2
 _ISO_MAGIC: Final = slice(0x8001, 0x8006)
 _LHA_MAGIC: Final = slice(2, 5)
+TRAILER_BYTES: Final = 512
+"""Length of the trailer of a disk image of macOS."""
 
 
 def _indexed(magics: Mapping[bytes, str]) -> Mapping[bytes, Sequence[tuple[bytes, str]]]:
@@ -114,13 +116,15 @@ _OPENED_BY_NOBODY: Final = _indexed({
 })  # fmt: skip
 
 
-def packings_of_clamd(head: bytes) -> Iterator[str]:
-    """Yield the packings that bytes beginning with `head` are in and that only clamd opens."""
+def packings_of_clamd(head: bytes, tail: bytes = b"") -> Iterator[str]:
+    """Yield the packings of bytes that begin with `head`, and end with the `TRAILER_BYTES` of `tail`, for clamd alone."""
     yield from (name for magic, name in _OPENED_BY_CLAMD.get(head[:_INDEX_BYTES], ()) if head.startswith(magic))
     if head[_ISO_MAGIC] == b"CD001":
         yield "iso"
     if head[_LHA_MAGIC] == b"-lh":
         yield "lha"
+    if len(tail) == TRAILER_BYTES and tail.startswith(b"koly"):
+        yield "dmg"
 
 
 def packings_of_nobody(head: bytes) -> Iterator[str]:

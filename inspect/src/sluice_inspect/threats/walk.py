@@ -85,7 +85,7 @@ class ThreatWalk:
         head = source.read_at(0, _HEAD_BYTES)
         formats = [format_name] if format_name in _OPENERS else detect.formats_of(head)
         packing = packing_of(head)
-        self._note_packings(head)
+        self._note_packings(head, source.read_at(max(0, source.size - detect.TRAILER_BYTES), detect.TRAILER_BYTES))
         records = self._scan_windows(source, name, format_name or next(iter(formats), ""))
         if records and not records_known:
             self._scan_zip_entries(source, records, depth, hidden_from_clamd=packing is not None)
@@ -99,8 +99,8 @@ class ThreatWalk:
         is_stream = self._scan_stream(pieces, head, name, depth, packing=packing, records_known=True)
         return is_stream or head.startswith(RECORD_MAGICS) or not _FULLY_OPENED.isdisjoint(formats[:1])
 
-    def _note_packings(self, head: bytes) -> None:
-        self.findings.foreign.update(detect.packings_of_clamd(head))
+    def _note_packings(self, head: bytes, tail: bytes = b"") -> None:
+        self.findings.foreign.update(detect.packings_of_clamd(head, tail))
         self.findings.unopened.update(detect.packings_of_nobody(head))
 
     def _scan_windows(self, source: RandomAccess, name: str, format_name: str) -> list[int]:

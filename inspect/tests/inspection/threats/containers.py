@@ -101,8 +101,8 @@ def _number(value: int) -> bytes:
     return b"\xff" + struct.pack("<Q", value)
 
 
-def _deflated(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+def _deflated(data: bytes, bits: int = -zlib.MAX_WBITS) -> bytes:
+    packer = zlib.compressobj(wbits=bits)
     return packer.compress(data) + packer.flush()
 
 
@@ -207,6 +207,9 @@ OPENED_HERE: Final[Mapping[str, Wrap]] = MappingProxyType({
     "ar, gzip": lambda data: ar(ar_member(b"a", b"odd"), ar_member(b"b.gz/", gzip.compress(data))),
     "ar, gzip, long name of BSD": lambda data: ar(ar_member(b"#1/6", b"b.gz\0\0" + gzip.compress(data))),
     "ar, gzip that begins as a long name": lambda data: ar(ar_member(b"#1/6", gzip.compress(data))),
+    "zlib": zlib.compress,
+    "zlib, further stream, small window": lambda data: zlib.compress(b"first") + _deflated(data, 9),
+    "zlib in zip": lambda data: zipped({"a": zlib.compress(data)}),
     "ar in ar": lambda data: ar(ar_member(b"a", ar(ar_member(b"b.gz", gzip.compress(data)) + b"\n"))),
 })  # fmt: skip
 """Containers that Sluice opens as far as clamd does not."""
