@@ -26,6 +26,7 @@ from sluice_inspect.threats.streams import (
     unpacked,
 )
 from sluice_inspect.threats.tar import is_tar, tar_members
+from sluice_inspect.threats.texts import is_encoded_other_text, is_other_text, other_text_parts
 from sluice_inspect.threats.zip import RECORD_MAGICS, entry_content, find_records, has_record, zip_entries
 
 _HEAD_BYTES: Final = 64 * 1024
@@ -95,6 +96,8 @@ class ThreatWalk:
         for each in formats:
             if each in _OPENERS:
                 self._scan_parts(_OPENERS[each](source), depth)
+        if is_other_text(head, formats, extension_of(name)):
+            self._scan_parts(other_text_parts(source, extension_of(name), is_mail="mail" in formats), depth)
         pieces = read_pieces(source, piece_bytes=_PIECE_BYTES)
         is_stream = self._scan_stream(pieces, head, name, depth, packing=packing, records_known=True)
         return is_stream or head.startswith(RECORD_MAGICS) or not _FULLY_OPENED.isdisjoint(formats[:1])
@@ -280,14 +283,18 @@ class ThreatWalk:
     ) -> Iterator[bytes]:
         """Apply the rules to bytes and pass them on. Raise `OverBudget` for what should be opened and cannot be."""
         is_mail, is_markup = "mail" in formats, not encoded.TEXT_FORMATS.isdisjoint(formats)
+        is_text: bool | None = None
         offset, carry = 0, b""
         for piece in content:
             window = carry + piece
+            if is_text is None:
+                is_text = is_other_text(window[:_HEAD_BYTES], formats, extension_of(name))
             self._apply_rules(window, name, next(iter(formats), ""), offset - len(carry))
             if (
                 (refuse_zip and has_record(window))
                 or (is_mail and is_encoded_mail(window))
                 or (is_markup and encoded.is_encoded_text(window))
+                or (is_text and is_encoded_other_text(window))
             ):
                 raise OverBudget(
                     f"an archive or message of more than {self._meter.budget.max_held_bytes} bytes in an archive"

@@ -1,6 +1,7 @@
 """Containers that a scanner must open, each made in memory: those that clamd opens, and those that it does not."""
 
 import base64
+import binascii
 import bz2
 import gzip
 import io
@@ -129,6 +130,21 @@ def svg_with(data: bytes) -> bytes:
     return b'<svg xmlns="http://www.w3.org/2000/svg"><image href="%b"/></svg>' % address
 
 
+def address(data: bytes) -> bytes:
+    """Return an address with `data`, each byte of it behind a percent sign."""
+    return b"data:application/zip," + b"".join(b"%%%02x" % byte for byte in data)
+
+
+def referred(text: bytes) -> bytes:
+    """Return a text as character references."""
+    return b"".join(b"&#%d;" % byte for byte in text)
+
+
+def uuencoded(data: bytes) -> bytes:
+    lines = b"".join(binascii.b2a_uu(data[at : at + 45]) for at in range(0, len(data), 45))
+    return b"begin 644 a.zip\n" + lines + b"`\nend\n"
+
+
 def word_xml(data: bytes) -> bytes:
     return (
         b'<?xml version="1.0"?><w:wordDocument xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml">'
@@ -210,6 +226,27 @@ OPENED_HERE: Final[Mapping[str, Wrap]] = MappingProxyType({
     "zlib": zlib.compress,
     "zlib, further stream, small window": lambda data: zlib.compress(b"first") + _deflated(data, 9),
     "zlib in zip": lambda data: zipped({"a": zlib.compress(data)}),
+    "address in SVG": lambda data: (
+        b"<svg xmlns='http://www.w3.org/2000/svg'><image href='" + address(data) + b"'/></svg>"
+    ),
+    "address in HTML": lambda data: b'<html><a download href="' + address(data) + b'">a</a>',
+    "address in HTML, without quotes": lambda data: b"<html><a href=" + address(data) + b" download>a</a>",
+    "address in HTML, as references": lambda data: b"<html><a href='" + referred(address(data)) + b"'>a</a>",
+    "address in HTML, in lines": lambda data: b"<html><a href='" + address(data).replace(b"2", b"\n2") + b"'>a</a>",
+    "address in srcdoc": lambda data: (
+        b"<html><iframe srcdoc='<a href=" + referred(b'"' + referred(address(data)) + b'"') + b">a</a>'></iframe>"
+    ),
+    "address in XML": lambda data: b'<r><a href="' + address(data) + b'"/></r>',
+    "address in XML in UTF-16": lambda data: ('<r a="' + address(data).decode() + '"/>').encode("utf-16"),
+    "address in JSON": lambda data: b'{"a": "' + address(data).replace(b"%", b"\\u0025") + b'"}',
+    "address in a style sheet": lambda data: b"a:hover{background:url(" + address(data) + b")}",
+    "address in Markdown": lambda data: b"# a\n[a](" + address(data) + b")\n",
+    "address in Markdown, in UTF-16": lambda data: f"# a\n[a]({address(data).decode()})\n".encode("utf-16"),
+    "address in a text": lambda data: b"See <" + address(data).replace(b"data:application/zip,", b"DATA:,") + b">.",
+    "address with a type of its own": lambda data: b"<html><a href='" + address(data).replace(b"zip", b"a b") + b"'>",
+    "base64 in a style sheet": lambda data: b"a{b:url(data:a/b;base64," + base64.b64encode(data) + b")}",
+    "uuencode in a text": lambda data: b"A text.\n" + uuencoded(data),
+    "uuencode in a text in zip": lambda data: zipped({"a.txt": b"A text.\n" + uuencoded(data)}),
     "ar in ar": lambda data: ar(ar_member(b"a", ar(ar_member(b"b.gz", gzip.compress(data)) + b"\n"))),
 })  # fmt: skip
 """Containers that Sluice opens as far as clamd does not."""
