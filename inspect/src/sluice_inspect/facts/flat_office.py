@@ -9,7 +9,15 @@ from typing import Final
 
 from sluice_inspect.facts.fields import flags_of_formula, is_remote, starts_dde
 from sluice_inspect.facts.ole import measure_object
-from sluice_inspect.facts.ooxml import FORMULAS, LOADING_FIELD, OBJECT_BYTES, Fields, add_relation
+from sluice_inspect.facts.ooxml import (
+    FORMULAS,
+    LOADING_FIELD,
+    OBJECT_BYTES,
+    Fields,
+    add_relation,
+    calls_other_file,
+    flags_of_slide,
+)
 from sluice_inspect.facts.opendocument import ContentReader, StatisticsReader
 from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.office.ooxml import Relation
@@ -45,6 +53,8 @@ _EXCEL_ELEMENTS: Final = {
     "Connection": "link.external", "OLELink": "dde", "WantAdvise": "dde",
 }  # fmt: skip
 _STATED: Final = {"macrosPresent": "macro", "embeddedObjPresent": "object.ole", "ocxPresent": "object.activex"}
+_RIBBON: Final = "/customui"
+_IN_SHOW: Final = re.compile(r"\s*ppaction://(?:hlinkshowjump|hlinksldjump|noaction|media)", re.IGNORECASE)
 _FALSE: Final = frozenset({"no", "off", "false", "0", ""})
 _BINARY_PARTS: Final = {"editdata.mso": "macro", "oledata.mso": "object.ole"}
 _CONTENT_TYPES: Final = {
@@ -120,6 +130,10 @@ class _Microsoft(OfficeReader):
         flag = (_EXCEL_ELEMENTS if namespace.startswith(_EXCEL) else _ELEMENTS).get(name)
         if flag is not None:
             flags.add(flag)
+        if namespace.endswith(_RIBBON) and calls_other_file(attributes):
+            flags.add("link.external")
+        # A relation outwards has its flag already, but for links to click: those to hover over count without it.
+        flags |= flags_of_slide(tag, attributes, lambda _id: not _IN_SHOW.match(attributes.get("action", "")))
         if name == "docOleData":  # objects within are not opened
             self._sheet.complete = False
         elif name == "OLEObject" and attributes.get("Type", "").lower() == "link":

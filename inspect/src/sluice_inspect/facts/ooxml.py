@@ -4,7 +4,7 @@
 import html
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from typing import Final
 
@@ -16,7 +16,7 @@ from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.office.ooxml import Package, Relation
 from sluice_inspect.report import FactSheet, InspectionError
 from sluice_inspect.subject import Subject
-from sluice_inspect.text.xml_encodings import begins_as_xml
+from sluice_inspect.text.xml_encodings import begins_as_xml, declaration_ends, encodings_of
 from sluice_inspect.text.xmlsafe import XmlTarget
 
 _RELATION_FLAGS: Final = {
@@ -26,8 +26,17 @@ _RELATION_FLAGS: Final = {
 }  # fmt: skip
 # A list of relations without any of these is not parsed: it has none that matters, however it is written.
 _TELLING_LIST: Final = re.compile(
-    rb"TargetMode|vba|ole|control|macro|chunk|connections|&|\0|encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE
+    rb"TargetMode|vba|ole|control|macro|chunk|connections|extensibility|customization|&", re.IGNORECASE
 )
+# What a list of commands in the ribbon is related as, and its attributes that name a macro.
+_RIBBONS: Final = frozenset({"extensibility", "usercustomization"})
+_CALLBACK: Final = re.compile(r"on|get|load", re.IGNORECASE)
+# A macro of another file, as opposed to one of a module.
+_OTHER_MACRO: Final = re.compile(r"[^!]*(?:[\\/:][^!]*|\.(?:do|xl|pp|po)[a-z]{1,3}'?\s*)!", re.IGNORECASE)
+# Without one of these, nothing of a slide starts without a click.
+_STARTING_WORDS: Final = (b"HOVER", b"MOUSEOVER", b"VERB", b"&#")
+_HOVERS: Final = frozenset({"hlinkHover", "hlinkMouseOver"})
+_STARTING_ACTION: Final = re.compile(r"\s*ppaction://(program|macro|ole|hlinkfile|hlinkpres)", re.IGNORECASE)
 _TEMPLATE: Final = "attachedtemplate"
 _HYPERLINK: Final = "hyperlink"
 # An address on another computer: a scheme of the network, or a server by its name.
@@ -40,9 +49,8 @@ _FIELD: Final = re.compile(
     rb"|fldSimple\b[^<>]{0,2000}?:instr\s*=\s*[\"']([^\"'>]*))"
 )
 _FIELD_TAG: Final = re.compile(rb"<(?:[^\s<>/=:\"']{1,64}:)?(?:instrText|fldSimple)[\s>/]")
-_UNUSUAL: Final = (b"<![CDATA[", b"<!--", b"\0")
-_OTHER_ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"'](?!utf-8)", re.IGNORECASE)
-_DECLARATION_BYTES: Final = 200
+_DECLARATION_BYTES: Final = 4096
+_UNUSUAL: Final = (b"<![CDATA[", b"<!--")
 LOADING_FIELD: Final = re.compile(
     r"^\s*(?:INCLUDEPICTURE|INCLUDETEXT|INCLUDE|IMPORT|LINK)\b", re.IGNORECASE | re.MULTILINE
 )
@@ -76,8 +84,14 @@ def measure_package(subject: Subject, sheet: FactSheet, *, counted: tuple[str, s
             sheet.flags.add("macro")
         if name == "xl/connections.xml" or declared.endswith("connections+xml"):
             sheet.flags.add("link.external")
+    ribbons = set[str]()
     for relation in _all_relations(package, sheet):
         add_relation(relation, sheet)
+        if relation.type in _RIBBONS and not relation.is_external:
+            ribbons.add(relation.target)
+    for name in sorted(ribbons & package.parts.keys()):
+        if _is_short(package, name, sheet):
+            package.read(name, _Ribbon(sheet))
     _count_parts(counted, package, sheet)
     _find_fields(package, sheet)
     _open_objects(package, sheet)
@@ -86,12 +100,16 @@ def measure_package(subject: Subject, sheet: FactSheet, *, counted: tuple[str, s
 def _all_relations(package: Package, sheet: FactSheet) -> Iterator[Relation]:
     for name in package.parts:
         folder, _, part = name.rpartition("_rels/")
-        if (
-            part.endswith(".rels")
-            and _is_short(package, name, sheet)
-            and _TELLING_LIST.search(package.open(name).read(-1))
-        ):
+        if not part.endswith(".rels") or not _is_short(package, name, sheet):
+            continue
+        data = package.open(name).read(-1)
+        if _TELLING_LIST.search(data) or _is_in_other_encoding(data):
             yield from package.relations(posixpath.join(folder, part.removesuffix(".rels"))).values()
+
+
+def _is_in_other_encoding(data: bytes) -> bool:
+    head = data[:_DECLARATION_BYTES]
+    return encodings_of(head) != ("utf-8",) or (len(data) > len(head) and not declaration_ends(head))
 
 
 def _is_short(package: Package, part: str, sheet: FactSheet) -> bool:
@@ -130,8 +148,8 @@ def _count_parts(counted: tuple[str, str], package: Package, sheet: FactSheet) -
 
 
 def _find_fields(package: Package, sheet: FactSheet) -> None:
-    """Look for DDE and what is loaded: in the fields of a text, and in the links and formulas of a workbook."""
-    if package.family not in {"docx", "xlsx"}:
+    """Look for what is started or loaded: by the fields of a text, links and formulas of a workbook, and slides."""
+    if package.family is None:
         return
     left = _SCANNED_BYTES
     for name in package.parts:
@@ -158,16 +176,21 @@ def _find_in_part(package: Package, name: str, sheet: FactSheet, *, is_records: 
         if LOADING_FIELD.search(instructions):
             sheet.flags.add("link.external")
     else:
-        data = package.open(name).read(-1).upper()
-        if any(word in data for word in _FORMULA_WORDS) or _OTHER_ENCODING.search(data[:_DECLARATION_BYTES]):
-            package.read(name, _Formulas(sheet))
+        data = package.open(name).read(-1)
+        is_slide = package.family == "pptx"
+        words, reader = (
+            (_STARTING_WORDS, _Slide(package, name, sheet)) if is_slide else (_FORMULA_WORDS, _Formulas(sheet))
+        )
+        upper = data.upper()
+        if any(word in upper for word in words) or _is_in_other_encoding(data):
+            package.read(name, reader)
 
 
 def _instructions(package: Package, part: str) -> str:
     """Return the instructions of all fields, each on lines of its own; one may be written in several pieces."""
     # From the bytes, as XML is read at a tenth of their speed, unless they are written in an unusual way.
     data = package.open(part).read(-1)
-    if any(word in data for word in _UNUSUAL) or _OTHER_ENCODING.search(data[:_DECLARATION_BYTES]):
+    if any(word in data for word in _UNUSUAL) or _is_in_other_encoding(data):
         fields = Fields()
         package.read(part, fields)
         return fields.text
@@ -223,6 +246,58 @@ class _Counter(XmlTarget):
     def data(self, text: str) -> None:
         if self._is_open:
             self.text = (self.text + text)[:_TEXT_KEPT]
+
+
+class _Ribbon(XmlTarget):
+    """Adds the flag of a command that calls a macro of another file, which is opened for it."""
+
+    def __init__(self, sheet: FactSheet) -> None:
+        self._sheet = sheet
+
+    def start(self, _tag: str, attributes: Mapping[str, str]) -> None:
+        if calls_other_file(attributes):
+            self._sheet.flags.add("link.external")
+
+
+def calls_other_file(attributes: Mapping[str, str]) -> bool:
+    """Return whether an element of the ribbon calls a macro of another file."""
+    return any(
+        _CALLBACK.match(name) is not None and (is_remote(value) or _OTHER_MACRO.match(value) is not None)
+        for name, value in attributes.items()
+    )
+
+
+class _Slide(XmlTarget):
+    """Adds the flags of what starts on a slide without a click."""
+
+    def __init__(self, package: Package, part: str, sheet: FactSheet) -> None:
+        self._package = package
+        self._part = part
+        self._sheet = sheet
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._sheet.flags |= flags_of_slide(tag, attributes, self._leads_out)
+
+    def _leads_out(self, relation_id: str) -> bool:
+        relation = self._package.relations(self._part).get(relation_id)
+        return relation is not None and relation.is_external
+
+
+def flags_of_slide(tag: str, attributes: Mapping[str, str], leads_out: Callable[[str], bool]) -> set[str]:
+    """Return the flags of an element that the pointer starts by passing over it, or of an animation with an object.
+
+    `leads_out` returns whether the relation with an id does.
+    """
+    name = tag.rpartition("}")[2]
+    if name == "cmd":
+        return {"object.ole"} if attributes.get("type", "").strip().lower() == "verb" else set()
+    if name not in _HOVERS:
+        return set()
+    action = _STARTING_ACTION.match(attributes.get("action", ""))
+    if action and action[1].lower() == "macro":
+        return {"macro"}
+    is_out = action or any(leads_out(value) for key, value in attributes.items() if key.endswith("}id"))
+    return {"link.external"} if is_out else set()
 
 
 class _Formulas(XmlTarget):

@@ -262,7 +262,8 @@ class _Relations(XmlTarget):
             return
         if len(self.by_id) > _MAX_RELATIONS:
             raise TooComplex("the document declares too many relations")
-        target, is_external = attributes.get("Target", ""), attributes.get("TargetMode") == "External"
+        target = attributes.get("Target", "")
+        is_external = attributes.get("TargetMode", "").strip().lower() == "external"
         if not is_external:
             path = posixpath.join("/", self._folder, unquote(target.replace("\\", "/")))
             target = posixpath.normpath(path).lower().lstrip("/")

@@ -10,7 +10,7 @@ __all__ = ["EICAR", "RULES_VERSION", "scan_source"]
 
 # Increase it with every change of what is found or how deep archives are opened: recorded verdicts then show which
 # rules they are by.
-RULES_VERSION: Final = "4"
+RULES_VERSION: Final = "5"
 
 # The EICAR anti-malware test file, all 68 bytes: the one harmless string that every scanner must find. It is written in
 # hex, so that no scanner reports this file. `rules/eicar.yar` finds it; clamd is tested with it at start-up.

@@ -94,6 +94,8 @@ def _root_element(text: bytes) -> str:
 _INDEX_BYTES: Final = 2
 _ISO_MAGIC: Final = slice(0x8001, 0x8006)
 _LHA_MAGIC: Final = slice(2, 5)
+TRAILER_BYTES: Final = 512
+"""Length of the trailer of a disk image of macOS."""
 
 
 def _indexed(magics: Mapping[bytes, str]) -> Mapping[bytes, Sequence[tuple[bytes, str]]]:
@@ -107,20 +109,22 @@ _OPENED_BY_CLAMD: Final = _indexed({
     b"MSCF": "cab", b"\x60\xea": "arj", b"ITSF": "chm", b"xar!": "xar", b"07070": "cpio", b"\xc7\x71": "cpio",
     b"SZDD": "szdd", b"KWAJ": "kwaj", b"MZ": "program", b"CWS": "swf", b"ZWS": "swf", b"\x78\x9f\x3e\x22": "tnef",
     b"EGGA": "egg",
-    b"ALZ\x01": "alz", b"\xef\xbe\xad\xde": "nsis", b"\xe4\x52\x5c\x7b": "onenote", b"!<arch>": "ar",
+    b"ALZ\x01": "alz", b"\xef\xbe\xad\xde": "nsis", b"\xe4\x52\x5c\x7b": "onenote",
 })  # fmt: skip
 _OPENED_BY_NOBODY: Final = _indexed({
     b"\x1f\x9d": "compress", b"LZIP": "lzip", b"\x89LZO": "lzop", b"RE\x7e\x5e": "rar 1.4",
 })  # fmt: skip
 
 
-def packings_of_clamd(head: bytes) -> Iterator[str]:
-    """Yield the packings that bytes beginning with `head` are in and that only clamd opens."""
+def packings_of_clamd(head: bytes, tail: bytes = b"") -> Iterator[str]:
+    """Yield the packings of bytes that begin with `head`, and end with the `TRAILER_BYTES` of `tail`, for clamd alone."""
     yield from (name for magic, name in _OPENED_BY_CLAMD.get(head[:_INDEX_BYTES], ()) if head.startswith(magic))
     if head[_ISO_MAGIC] == b"CD001":
         yield "iso"
     if head[_LHA_MAGIC] == b"-lh":
         yield "lha"
+    if len(tail) == TRAILER_BYTES and tail.startswith(b"koly"):
+        yield "dmg"
 
 
 def packings_of_nobody(head: bytes) -> Iterator[str]:

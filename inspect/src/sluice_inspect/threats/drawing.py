@@ -291,8 +291,13 @@ _NOT_BASE64: Final = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabc
 
 def _css_decoded(text: str) -> str:
     if "\\" in text or "/*" in text:
-        return _CSS_ESCAPE.sub(_css_character, _CSS_COMMENT.sub("", text))
+        return css_unescaped(_CSS_COMMENT.sub("", text))
     return text
+
+
+def css_unescaped(text: str) -> str:
+    """Return a text with the escapes of CSS replaced."""
+    return _CSS_ESCAPE.sub(_css_character, text)
 
 
 def _css_character(escape: re.Match[str]) -> str:

@@ -1,7 +1,8 @@
-"""Files encoded as base64 in markup, cards, calendars and JSON, read leniently."""
+"""Files encoded as base64 or in `data:` addresses in markup, cards, calendars, JSON and other texts, read leniently."""
 # What follows one of the marks is decoded, whatever stands around it, and so is a run of letters that begins as a
 # program, an archive or a document does: in the bytes as they are, in the text that a reader makes of them, with
 # entities, character references, percent signs and escapes replaced, and in this text without spaces and comments.
+# Addresses that state no base64 are read before percent signs are replaced, which are bytes of their file.
 
 import binascii
 import hashlib
@@ -20,6 +21,7 @@ from sluice_inspect.programs import recognise
 from sluice_inspect.source import MemorySource, RandomAccess, read_pieces
 from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, encodings_of, text_of
 from sluice_inspect.threats.budget import OverBudget
+from sluice_inspect.threats.drawing import css_unescaped
 
 TEXT_FORMATS: Final = frozenset({"svg", "html", "xml", "card", "json"})
 
@@ -44,9 +46,26 @@ _REFERENCE: Final = re.compile(r"&([^\s%<>&;#\"']{1,80});")
 _ENTITIES_NESTED_MAX: Final = 8
 _MAX_READ_TIMES: Final = 4
 _READ_FLOOR_BYTES: Final = 1024**2
+_CUT_BYTES: Final = 4096  # the end of a shorter address is in the next window
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)  # of JSON and scripts
 _CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "", "f": ""}
 _SPACES: Final = re.compile(r"\s+")
+_UNESCAPED_MOST: Final = 5  # pages in `srcdoc` of pages, whose references are those of their page
+_ADDRESS_START: Final = re.compile(rb"data:([^,<>]{0,1000}+),")  # in lower case
+_ADDRESSES_MOST: Final = 100_000
+_BASE64_TYPE: Final = re.compile(rb";\s*base64\s*\Z")
+_PLAIN_TYPE: Final = re.compile(rb"\s*(?:[\w.+-]+/[\w.+-]+\s*)?(?:;.*)?\Z", re.DOTALL)
+_PERCENT: Final = re.compile(rb"%[0-9A-Fa-f]{2}")
+# Where an address ends, by what stands in front of it.
+_ADDRESS: Final = {
+    b'"': re.compile(rb'[^"]*+'),
+    b"'": re.compile(rb"[^']*+"),
+    b"(": re.compile(rb"(?:[^()\s\\]|\\.|\([^()\s]*+\))*+", re.DOTALL),
+    b"=": re.compile(rb"[^\s>]*+"),
+}
+_OTHER_ADDRESS: Final = re.compile(rb"[^\s<>\"']*+")
+_CLOSED: Final = frozenset({b'"', b"'", b"("})
+_ASCII_SPACES: Final = b" \t\r\n\f\v"
 _NOT_CONTENT: Final = (("<!--", "-->"), ("<?", "?>"))
 _MARKUP_END: Final = re.compile(rb"[<>\"'(){}\[\]]|\n(?=[A-Z;:-]{3,}[:;])")
 _MIN_LETTERS: Final = 40  # shorter runs hide nothing that is worth a scan
@@ -82,7 +101,12 @@ def _run_scanner() -> yara_x.Scanner:
 
 def is_encoded_text(window: bytes) -> bool:
     """Return whether something encoded begins in `window`."""
-    return next(chain(_marked(window), _run_starts(window)), None) is not None
+    return next(chain(_marked(window), _run_starts(window)), None) is not None or has_address(window)
+
+
+def has_address(window: bytes) -> bool:
+    """Return whether an address with the bytes of a file begins in `window`, whatever the width of its letters is."""
+    return any(True for _ in _addresses(window.replace(b"\0", b""), with_base64=True))
 
 
 def _run_starts(window: bytes) -> Iterator[int]:
@@ -117,6 +141,9 @@ def text_parts(source: RandomAccess) -> Iterator[Part]:
     encoding = encodings_of(source.read_at(0, DECLARATION_BYTES_MAX))[0]
     for begin, window in windows(source, _TEXT_BYTES, _TEXT_OVERLAP_BYTES):
         text = "".join(text_of(iter((window,)), encoding if begin == 0 else _without_mark(encoding, source)))
+        is_cut = begin + len(window) < source.size
+        text = _without_references(text)
+        yield from _addressed(text, known, is_cut=is_cut)
         text = _as_read(text)
         read = text.encode("utf-8", "replace")
         if read != window:
@@ -131,8 +158,8 @@ def _without_mark(encoding: str, source: RandomAccess) -> str:
     return encoding + order if encoding in {"utf-16", "utf-32"} else encoding
 
 
-def _as_read(text: str) -> str:
-    """Return a text with entities, character references and percent signs replaced."""
+def _without_references(text: str) -> str:
+    """Return a text with entities and character references replaced, and those that they make of each other."""
     entities = {found[1]: found[2] or found[3] or "" for found in _ENTITY.finditer(text)}
     longest = _MAX_READ_TIMES * len(text) + _READ_FLOOR_BYTES
     for _ in range(_ENTITIES_NESTED_MAX if entities else 0):
@@ -142,7 +169,75 @@ def _as_read(text: str) -> str:
         text = _REFERENCE.sub(lambda found: entities.get(found[1], found[0]), text)
         if not added:
             break
-    text = unescape(text) if "&" in text else text
+    for _ in range(_UNESCAPED_MOST):
+        if "&" not in text or (plain := unescape(text)) == text:
+            break
+        text = plain
+    return text
+
+
+def _addressed(text: str, known: set[bytes], *, is_cut: bool) -> Iterator[Part]:
+    """Yield the files in the addresses of a text, in each way in which escapes are read, and then without spaces.
+
+    `is_cut`: the text goes on behind its end.
+    """
+    readings = dict.fromkeys((text, *((_ESCAPE.sub(_escaped, text), css_unescaped(text)) if "\\" in text else ())))
+    limit = _ReadLimit(len(readings) * len(text))
+    for reading in readings:
+        read = reading.encode("utf-8", "replace")
+        joined = read.translate(None, _ASCII_SPACES)
+        yield from _files_in(read, limit, known, is_cut=is_cut)
+        if joined != read:
+            yield from _files_in(joined, limit, known, is_cut=is_cut, is_joined=True)
+
+
+def _files_in(
+    text: bytes, limit: "_ReadLimit", known: set[bytes], *, is_cut: bool, is_joined: bool = False
+) -> Iterator[Part]:
+    """Yield the file of each address in a text whose bytes are not in `known`."""
+    for start, end in _addresses(text, is_joined=is_joined):
+        if is_cut and end == len(text) and end - start > _CUT_BYTES:
+            raise OverBudget(f"an address of more than {_TEXT_OVERLAP_BYTES} bytes")
+        data = unquote_to_bytes(b"".join(limit.counted(iter((text[start:end],)))))
+        digest = hashlib.sha256(data).digest()
+        if digest not in known and not data.startswith(_MEDIA_MAGICS):
+            known.add(digest)
+            yield Part("", iter((data,)), hidden_from_clamd=True)
+
+
+def _addresses(text: bytes, *, with_base64: bool = False, is_joined: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield where files begin and end in the addresses of a text; not in base64, which is read otherwise, if not asked.
+
+    `is_joined`: no spaces tell where an address ends.
+    """
+    count, percent = 0, -1
+    ends: dict[bytes, int] = {}
+    for found in _ADDRESS_START.finditer(text.lower()):
+        at, start = found.span()
+        before = text[max(0, at - 1) : at]
+        if before.isspace():
+            before = text[max(0, at - _SPACES_MOST) : at].rstrip()[-1:]
+        if is_joined and before not in _CLOSED:
+            continue
+        if start > ends.get(before, -1) or before == b"(":  # each part of a text is searched once for the same end
+            content = _ADDRESS.get(before, _OTHER_ADDRESS).match(text, start)
+            ends[before] = content.end() if content else start
+        end = ends[before]
+        if end - start < _MIN_LETTERS or (not with_base64 and _BASE64_TYPE.search(found[1])):
+            continue
+        if is_plain := _PLAIN_TYPE.match(found[1]) is not None:
+            count += 1
+            if count > _ADDRESSES_MOST:
+                raise OverBudget(f"more than {_ADDRESSES_MOST} addresses of data in a text")
+        elif percent < start:
+            code = _PERCENT.search(text, start)
+            percent = code.start() if code else len(text)
+        if is_plain or percent < end:  # else it is a text that has this word
+            yield start, end
+
+
+def _as_read(text: str) -> str:
+    """Return a text with percent signs and escapes replaced."""
     text = unquote_to_bytes(text).decode("utf-8", "replace") if "%" in text else text
     return _ESCAPE.sub(_escaped, text) if "\\" in text else text
 

@@ -39,6 +39,7 @@ _END_OF_PART: Final = re.compile(rb"(?<=[\r\n])(?:--|From )")
 _BOM: Final = b"\xef\xbb\xbf"
 _CONTAINER: Final = re.compile(rb"multipart|message/", re.IGNORECASE)
 _FILE_NAME: Final = re.compile(rb"(?i)name\*?[0-9*]{0,4}=[ \t]*(?:\"([^\"\r\n]{1,255})|([^\s;\"]{1,255}))")
+_UU_WORD: Final = b"begin"
 _UU_BEGIN: Final = re.compile(rb"(?:\A|(?<=[\r\n]))begin(?:-base64)? [0-7]{1,6} ([^\r\n]{1,255})(?:\r\n|\r|\n)")
 _UU_END: Final = re.compile(rb"(?:\A|(?<=[\r\n]))(?:end|====)[ \t]*(?:[\r\n]|\Z)")
 _LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
@@ -85,6 +86,16 @@ def mail_parts(source: RandomAccess) -> Iterator[Part]:
     for body in _by_encoding(data):
         yield from _decoded(data, body, known)
     yield from _uuencoded(data)
+
+
+def begins_uuencoded(window: bytes) -> bool:
+    """Return whether a uuencoded file begins in `window`."""
+    return _UU_WORD in window and _UU_BEGIN.search(window) is not None
+
+
+def uuencoded_parts(source: RandomAccess) -> Iterator[Part]:
+    """Yield the files that are uuencoded anywhere in a text."""
+    yield from _uuencoded(source.mapped())
 
 
 class _Boundaries:

@@ -1,7 +1,8 @@
-"""Compressed streams, read leniently: damage only ends the stream. gzip, bzip2, xz, lzma, Zstandard, LZ4, deflate."""
+"""Compressed streams, read leniently: damage only ends the stream. gzip, bzip2, xz, lzma, Zstandard, LZ4, zlib, deflate."""
 
 import bz2
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,28 @@ class Packing:
     hidden_from_clamd: bool = False  # clamd opens none of this format (measured, 1.4.6)
 
 
+# RFC 1950, section 2.2. One that needs a dictionary is left out, which only the program has that made it.
+_ZLIB_MAGIC: Final = re.compile(rb"[\x08\x18\x28\x38\x48\x58\x68\x78][\x00-\x1f\x40-\x5f\x80-\x9f\xc0-\xdf]")
+_ZLIB_CHECK: Final = 31
+_ZLIB_SURE_BYTES: Final = 64  # so much must unpack of what has no more than two bytes as its magic
+
+
+def _begins_as_zlib(head: bytes) -> bool:
+    if _ZLIB_MAGIC.match(head) is None or int.from_bytes(head[:2], "big") % _ZLIB_CHECK:
+        return False
+    try:
+        return bool(zlib.decompressobj().decompress(head, _ZLIB_SURE_BYTES))
+    except zlib.error:
+        return False
+
+
+_ZLIB_CODEC: Final = Codec(
+    name="zlib",
+    magic=_ZLIB_MAGIC,
+    search_magic=_ZLIB_MAGIC,
+    unpack=lambda feed: unpack_stream(Inflate(zlib.MAX_WBITS), feed, "the zlib data"),
+    skip=compression.skip_zeros,
+)
 # Skippable frames of Zstandard and LZ4 may come first: RFC 8878, section 3.1.2.
 _SKIPPABLE_FIRST: Final = bytes(range(0x50, 0x60))
 _PACKINGS: Final = (
@@ -45,6 +68,7 @@ _PACKINGS: Final = (
         b"\x28" + _SKIPPABLE_FIRST, compression.ZSTANDARD.matches, compression.ZSTANDARD_CODEC, hidden_from_clamd=True
     ),
     Packing(b"\x04\x02" + _SKIPPABLE_FIRST, compression.LZ4.matches, compression.LZ4_CODEC, hidden_from_clamd=True),
+    Packing(b"\x08\x18\x28\x38\x48\x58\x68\x78", _begins_as_zlib, _ZLIB_CODEC, hidden_from_clamd=True),
 )
 _FIRST_BYTES: Final = frozenset(b"".join(packing.first for packing in _PACKINGS))
 

@@ -12,6 +12,7 @@ from sluice_inspect.program_names import is_program_name
 from sluice_inspect.registry import OPENERS
 from sluice_inspect.source import MemorySource, RandomAccess, read_pieces
 from sluice_inspect.threats import detect, encoded, rulebook
+from sluice_inspect.threats.ar import ar_members, is_ar
 from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget
 from sluice_inspect.threats.drawing import drawing_parts
 from sluice_inspect.threats.mail import is_encoded_mail, mail_parts
@@ -25,6 +26,7 @@ from sluice_inspect.threats.streams import (
     unpacked,
 )
 from sluice_inspect.threats.tar import is_tar, tar_members
+from sluice_inspect.threats.texts import is_encoded_other_text, is_other_text, other_text_parts
 from sluice_inspect.threats.zip import RECORD_MAGICS, entry_content, find_records, has_record, zip_entries
 
 _HEAD_BYTES: Final = 64 * 1024
@@ -84,7 +86,7 @@ class ThreatWalk:
         head = source.read_at(0, _HEAD_BYTES)
         formats = [format_name] if format_name in _OPENERS else detect.formats_of(head)
         packing = packing_of(head)
-        self._note_packings(head)
+        self._note_packings(head, source.read_at(max(0, source.size - detect.TRAILER_BYTES), detect.TRAILER_BYTES))
         records = self._scan_windows(source, name, format_name or next(iter(formats), ""))
         if records and not records_known:
             self._scan_zip_entries(source, records, depth, hidden_from_clamd=packing is not None)
@@ -94,12 +96,14 @@ class ThreatWalk:
         for each in formats:
             if each in _OPENERS:
                 self._scan_parts(_OPENERS[each](source), depth)
+        if is_other_text(head, formats, extension_of(name)):
+            self._scan_parts(other_text_parts(source, extension_of(name), is_mail="mail" in formats), depth)
         pieces = read_pieces(source, piece_bytes=_PIECE_BYTES)
         is_stream = self._scan_stream(pieces, head, name, depth, packing=packing, records_known=True)
         return is_stream or head.startswith(RECORD_MAGICS) or not _FULLY_OPENED.isdisjoint(formats[:1])
 
-    def _note_packings(self, head: bytes) -> None:
-        self.findings.foreign.update(detect.packings_of_clamd(head))
+    def _note_packings(self, head: bytes, tail: bytes = b"") -> None:
+        self.findings.foreign.update(detect.packings_of_clamd(head, tail))
         self.findings.unopened.update(detect.packings_of_nobody(head))
 
     def _scan_windows(self, source: RandomAccess, name: str, format_name: str) -> list[int]:
@@ -173,7 +177,7 @@ class ThreatWalk:
         packing: Packing | None,
         records_known: bool,
     ) -> bool:
-        """Open compressed streams and tar archives, which are read in order. Return whether it was one."""
+        """Open compressed streams, tar and ar archives, which are read in order. Return whether it was one."""
         without_extension = name.rpartition(".")[0]
         if packing is not None:
             streams = CompressedStreams(packing, content, self._meter.count_member)
@@ -186,6 +190,9 @@ class ThreatWalk:
         elif is_tar(head):
             for member_name, member in tar_members(content):
                 self._scan_member(member, member_name, depth, records_known=records_known)
+        elif is_ar(head):
+            for member_name, member in ar_members(content):
+                self._scan_member(member, member_name, depth, hidden_from_clamd=True, records_known=records_known)
         else:
             return False
         return True
@@ -241,7 +248,7 @@ class ThreatWalk:
             chain(read_pieces(MemorySource(held), piece_bytes=_WRITTEN_BYTES), rest),
             name,
             formats,
-            refuse_zip=not records_known and not is_tar(head),
+            refuse_zip=not records_known and not is_tar(head) and not is_ar(head),
         )
         self._scan_stream(content, head, name, depth, packing=packing_of(head), records_known=False)
         for _ in content:
@@ -276,14 +283,18 @@ class ThreatWalk:
     ) -> Iterator[bytes]:
         """Apply the rules to bytes and pass them on. Raise `OverBudget` for what should be opened and cannot be."""
         is_mail, is_markup = "mail" in formats, not encoded.TEXT_FORMATS.isdisjoint(formats)
+        is_text: bool | None = None
         offset, carry = 0, b""
         for piece in content:
             window = carry + piece
+            if is_text is None:
+                is_text = is_other_text(window[:_HEAD_BYTES], formats, extension_of(name))
             self._apply_rules(window, name, next(iter(formats), ""), offset - len(carry))
             if (
                 (refuse_zip and has_record(window))
                 or (is_mail and is_encoded_mail(window))
                 or (is_markup and encoded.is_encoded_text(window))
+                or (is_text and is_encoded_other_text(window))
             ):
                 raise OverBudget(
                     f"an archive or message of more than {self._meter.budget.max_held_bytes} bytes in an archive"

@@ -69,7 +69,10 @@ def test_related_or_remote_part_has_a_flag_by_its_relation_name_or_content() -> 
         yield f"{kind} {target} of {part}", with_parts(DOCX, parts), found
     plain = relations("attachedTemplate", "http://a.example/t", external=True).decode()
     wide = ('<?xml version="1.0" encoding="utf-16"?>' + plain).encode("utf-16")
-    for raw in (wide, plain.replace("External", "&#69;xternal").encode()):
+    ebcdic = ('<?xml version="1.0" encoding="IBM037"?>' + plain).encode("cp037")
+    padded = f'<?xml version="1.0" {" " * 9999} encoding="utf-7"?>{plain}'.encode("utf-7")
+    others = (plain.replace("External", each).encode() for each in ("&#69;xternal", "external", " EXTERNAL "))
+    for raw in (wide, ebcdic, padded, *others):
         yield f"{raw!r}", with_parts(DOCX, {"word/_rels/settings.xml.rels": raw}), "template.remote"
     for kind, found in (
         ("aFChunk", "altchunk"),
@@ -79,6 +82,65 @@ def test_related_or_remote_part_has_a_flag_by_its_relation_name_or_content() -> 
     ):
         parts = {"word/_rels/footer9.xml.rels": relations(kind, "part.bin"), "word/part.bin": b"x"}
         yield kind, with_parts(DOCX, parts), found
+
+
+CUSTOM_UI = "http://schemas.microsoft.com/office/2006/01/customui"
+EXTENSIBILITY = "http://schemas.microsoft.com/office/2006/relationships/ui"
+
+
+def with_ribbon(
+    package: bytes, callback: str, kind: str = "extensibility", name: str = "customUI/customUI.xml"
+) -> bytes:
+    """Return a package with a ribbon of its own; the callback is an attribute."""
+    entry = f'<Relationship Id="rUi" Type="{EXTENSIBILITY}/{kind}" Target="{name}"/></Relationships>'.encode()
+    lists = parts_of(package)["_rels/.rels"].replace(b"</Relationships>", entry)
+    ribbon = f'<customUI xmlns="{CUSTOM_UI}"><ribbon><tabs><tab {callback}/></tabs></ribbon></customUI>'
+    return with_parts(package, {"_rels/.rels": lists, name: ribbon.encode()})
+
+
+def test_macro_of_another_file_in_the_ribbon_is_flagged() -> None:
+    other = ("http://a.example/a.dotm!m", "\\\\server\\a.dotm!m", "C:\\a\\b.xlsm!Module1.m", "'a b.xlsm'!m", "a.dotm!m")
+    own = ("Module1.OnAction", "m", "a!b", "")
+    with every_row() as row:
+        for value, found in (*((each, {"link.external"}) for each in other), *((each, set[str]()) for each in own)):
+            for attribute in ("onLoad", "onAction", "getLabel", "loadImage"):
+                with row((attribute, value)):
+                    assert flags_of(with_ribbon(DOCX, f'{attribute}="{value}"'), "a.docx") == found
+        callback = f'onAction="{other[0]}"'
+        for package, name in ((XLSX, "a.xlsx"), (PPTX, "a.pptx")):
+            with row(name):
+                assert flags_of(with_ribbon(package, callback), name) == {"link.external"}
+        with row("user customization"):
+            ribbon = with_ribbon(DOCX, callback, "userCustomization", "userCustomization/a.dat")
+            assert flags_of(ribbon, "a.docx") == {"link.external"}
+        with row("text"):
+            assert flags_of(with_ribbon(DOCX, 'label="C:\\a.xlsm!m" id="http://a"'), "a.docx") == set()
+
+
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+PRESENTATION = "http://schemas.openxmlformats.org/presentationml/2006/main"
+
+
+@flags("a.pptx")
+def test_slide_that_starts_something_without_a_click_has_a_flag() -> Iterable[Row]:
+    slide, lists = "ppt/slides/slide9.xml", "ppt/slides/_rels/slide9.xml.rels"
+    for element, external, found in (
+        ('<a:hlinkHover r:id="r0" action="ppaction://program"/>', True, "link.external"),
+        ('<a:hlinkMouseOver r:id="r0"/>', True, "link.external"),
+        ('<a:hlinkHover r:id="" action="PPACTION://Program"/>', False, "link.external"),
+        ('<a:hlinkHover r:id="" action="ppaction://macro?name=a"/>', False, "macro"),
+        ('<a:hlinkHover r:id="r0" action="ppaction://hlinksldjump"/>', False, ""),
+        ('<a:hlinkHover r:id="" action="ppaction://hlinkshowjump?jump=nextslide"/>', False, ""),
+        ('<a:hlinkClick r:id="r0" action="ppaction://program"/>', True, ""),
+        ('<p:cmd type="verb" cmd="0"/>', False, "object.ole"),
+        ('<p:cmd type="&#118;erb" cmd="0"/>', False, "object.ole"),
+        ('<p:cmd type="call" cmd="playFrom(0.0)"/>', False, ""),
+    ):
+        text = f'<p:sld xmlns:p="{PRESENTATION}" xmlns:a="{DRAWING}" xmlns:r="{OFFICE}">{element}</p:sld>'
+        related = relations("hyperlink", "file://server/a.exe", external=external)
+        for encoding in ("utf-8", "utf-16"):
+            raw = f'<?xml version="1.0" encoding="{encoding}"?>{text}'.encode(encoding)
+            yield f"{element} in {encoding}", with_parts(PPTX, {slide: raw, lists: related}), found
 
 
 @each_row("name", ["a.docx", "a.docm"])
@@ -140,6 +202,13 @@ def renamed(package: bytes, old: str, new: str, declared: str) -> bytes:
 TYPES = "[Content_Types].xml"
 MAIN = "openxmlformats-officedocument.wordprocessingml.document.main+xml"
 SPREADSHEET = "openxmlformats-officedocument.spreadsheetml"
+
+
+@flags("a.docx")
+def test_part_in_ebcdic_is_searched() -> Iterable[Row]:
+    text = f'<w:document xmlns:w="{WORD}"><w:body>{run("<w:instrText>DDE cmd x</w:instrText>")}</w:body></w:document>'
+    declared = '<?xml version="1.0" encoding="cp037"?>' + text
+    yield "text", with_parts(DOCX, {"word/document.xml": declared.encode("cp037")}), "dde"
 
 
 @flags("a.docx")
@@ -511,6 +580,11 @@ def test_document_in_one_xml_file_has_the_flags_of_its_package() -> Iterable[Row
         (flat_part("/a", "", "application/vnd.ms-office.vbaProject"), "macro"),
         (flat_part("/word/vbaProject.bin", ""), "macro"),
         (embedded, "object.ole package"),
+        (flat_part("/customUI/a.xml", f'<customUI xmlns="{CUSTOM_UI}" onLoad="http://a/b.dotm!m"/>'), "link.external"),
+        (flat_part("/customUI/a.xml", f'<customUI xmlns="{CUSTOM_UI}" onLoad="m"/>'), ""),
+        (flat_part("/ppt/a.xml", f'<a:hlinkHover xmlns:a="{DRAWING}" action="ppaction://program"/>'), "link.external"),
+        (flat_part("/ppt/a.xml", f'<a:hlinkClick xmlns:a="{DRAWING}" action="ppaction://program"/>'), ""),
+        (flat_part("/ppt/a.xml", f'<p:cmd xmlns:p="{PRESENTATION}" type="verb"/>'), "object.ole"),
     ):
         yield f"package {parts}", flat_package(parts), found
 

@@ -1,6 +1,7 @@
 """Containers that a scanner must open, each made in memory: those that clamd opens, and those that it does not."""
 
 import base64
+import binascii
 import bz2
 import gzip
 import io
@@ -18,7 +19,7 @@ import pikepdf
 import zstandard
 
 from tests.inspection.threats.compound_files import compound, ole_package, packaged
-from tests.inspection.threats.packed_files import tarred, zipped
+from tests.inspection.threats.packed_files import ar_member, tarred, zipped
 
 Wrap = Callable[[bytes], bytes]
 
@@ -101,8 +102,8 @@ def _number(value: int) -> bytes:
     return b"\xff" + struct.pack("<Q", value)
 
 
-def _deflated(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+def _deflated(data: bytes, bits: int = -zlib.MAX_WBITS) -> bytes:
+    packer = zlib.compressobj(wbits=bits)
     return packer.compress(data) + packer.flush()
 
 
@@ -129,10 +130,37 @@ def svg_with(data: bytes) -> bytes:
     return b'<svg xmlns="http://www.w3.org/2000/svg"><image href="%b"/></svg>' % address
 
 
+def address(data: bytes) -> bytes:
+    """Return an address with `data`, each byte of it behind a percent sign."""
+    return b"data:application/zip," + b"".join(b"%%%02x" % byte for byte in data)
+
+
+def referred(text: bytes) -> bytes:
+    """Return a text as character references."""
+    return b"".join(b"&#%d;" % byte for byte in text)
+
+
+def uuencoded(data: bytes) -> bytes:
+    lines = b"".join(binascii.b2a_uu(data[at : at + 45]) for at in range(0, len(data), 45))
+    return b"begin 644 a.zip\n" + lines + b"`\nend\n"
+
+
 def word_xml(data: bytes) -> bytes:
     return (
         b'<?xml version="1.0"?><w:wordDocument xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml">'
         b'<w:binData w:name="oledata.mso">' + base64.b64encode(data) + b"</w:binData></w:wordDocument>"
+    )
+
+
+def ar(*members: bytes) -> bytes:
+    return b"!<arch>\n" + b"".join(members)
+
+
+def deb(data: bytes, packed: Callable[[bytes], bytes] = lzma.compress) -> bytes:
+    """Return a Debian package that installs one file."""
+    control = ar_member(b"control.tar.gz", tarred({"control": b"Package: a\n"}, "w:gz"))
+    return ar(
+        ar_member(b"debian-binary", b"2.0\n"), control, ar_member(b"data.tar.xz", packed(tarred({"b.com": data})))
     )
 
 
@@ -184,6 +212,44 @@ MISSED_BY_CLAMD: Final[Mapping[str, Wrap]] = MappingProxyType({
     "object in a Word document as XML": lambda data: word_xml(packaged(data)),
 })  # fmt: skip
 """Containers in which clamd 1.4.6 misses a threat; Sluice opens them for it."""
+
+OPENED_HERE: Final[Mapping[str, Wrap]] = MappingProxyType({
+    "Debian package": deb,
+    "Debian package, Zstandard": lambda data: deb(data, zstandard.compress),
+    "Debian package in gzip": lambda data: gzip.compress(deb(data)),
+    "Debian package in zip": lambda data: zipped({"a.deb": deb(data)}),
+    "Debian package in tar": lambda data: tarred({"a.deb": deb(data)}),
+    "Debian package in PDF attachment": lambda data: pdf_with(deb(data)),
+    "ar, gzip": lambda data: ar(ar_member(b"a", b"odd"), ar_member(b"b.gz/", gzip.compress(data))),
+    "ar, gzip, long name of BSD": lambda data: ar(ar_member(b"#1/6", b"b.gz\0\0" + gzip.compress(data))),
+    "ar, gzip that begins as a long name": lambda data: ar(ar_member(b"#1/6", gzip.compress(data))),
+    "zlib": zlib.compress,
+    "zlib, further stream, small window": lambda data: zlib.compress(b"first") + _deflated(data, 9),
+    "zlib in zip": lambda data: zipped({"a": zlib.compress(data)}),
+    "address in SVG": lambda data: (
+        b"<svg xmlns='http://www.w3.org/2000/svg'><image href='" + address(data) + b"'/></svg>"
+    ),
+    "address in HTML": lambda data: b'<html><a download href="' + address(data) + b'">a</a>',
+    "address in HTML, without quotes": lambda data: b"<html><a href=" + address(data) + b" download>a</a>",
+    "address in HTML, as references": lambda data: b"<html><a href='" + referred(address(data)) + b"'>a</a>",
+    "address in HTML, in lines": lambda data: b"<html><a href='" + address(data).replace(b"2", b"\n2") + b"'>a</a>",
+    "address in srcdoc": lambda data: (
+        b"<html><iframe srcdoc='<a href=" + referred(b'"' + referred(address(data)) + b'"') + b">a</a>'></iframe>"
+    ),
+    "address in XML": lambda data: b'<r><a href="' + address(data) + b'"/></r>',
+    "address in XML in UTF-16": lambda data: ('<r a="' + address(data).decode() + '"/>').encode("utf-16"),
+    "address in JSON": lambda data: b'{"a": "' + address(data).replace(b"%", b"\\u0025") + b'"}',
+    "address in a style sheet": lambda data: b"a:hover{background:url(" + address(data) + b")}",
+    "address in Markdown": lambda data: b"# a\n[a](" + address(data) + b")\n",
+    "address in Markdown, in UTF-16": lambda data: f"# a\n[a]({address(data).decode()})\n".encode("utf-16"),
+    "address in a text": lambda data: b"See <" + address(data).replace(b"data:application/zip,", b"DATA:,") + b">.",
+    "address with a type of its own": lambda data: b"<html><a href='" + address(data).replace(b"zip", b"a b") + b"'>",
+    "base64 in a style sheet": lambda data: b"a{b:url(data:a/b;base64," + base64.b64encode(data) + b")}",
+    "uuencode in a text": lambda data: b"A text.\n" + uuencoded(data),
+    "uuencode in a text in zip": lambda data: zipped({"a.txt": b"A text.\n" + uuencoded(data)}),
+    "ar in ar": lambda data: ar(ar_member(b"a", ar(ar_member(b"b.gz", gzip.compress(data)) + b"\n"))),
+})  # fmt: skip
+"""Containers that Sluice opens as far as clamd does not."""
 
 OPENED_BY_CLAMD: Final[Mapping[str, Wrap]] = MappingProxyType({
     "compound file, stream": lambda data: compound({"Contents": data}),

@@ -69,3 +69,9 @@ def tarred(members: Mapping[str, bytes], mode: str = "w", tar_format: int = tarf
             info.size = len(data)
             opened.addfile(info, io.BytesIO(data))
     return out.getvalue()
+
+
+def ar_member(name: bytes, data: bytes, size: int | None = None) -> bytes:
+    """Return a member of an ar archive, which states its size or another one."""
+    header = name.ljust(16) + b"0".ljust(12) + b"0     0     100644  "
+    return header + b"%-10d`\n" % (len(data) if size is None else size) + data + b"\n" * (len(data) % 2)

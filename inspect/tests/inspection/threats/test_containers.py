@@ -4,6 +4,7 @@ import gzip
 import lzma
 import os
 import random
+import zlib
 from collections.abc import Mapping
 
 import lz4.block
@@ -16,6 +17,7 @@ from sluice_inspect.threats.scan import scan_source
 from tests.inspection.threats.containers import (
     MISSED_BY_CLAMD,
     OPENED_BY_CLAMD,
+    OPENED_HERE,
     REQUIRED_CONTAINERS,
     Wrap,
     pdf_with,
@@ -27,7 +29,7 @@ from tests.run_length import amount
 
 HARMLESS = random.Random(1).randbytes(3000)
 REQUIRED = {name: wrap for name, (_, wrap) in REQUIRED_CONTAINERS.items()}
-CONTAINERS: Mapping[str, Wrap] = {**REQUIRED, **MISSED_BY_CLAMD, **OPENED_BY_CLAMD}
+CONTAINERS: Mapping[str, Wrap] = {**REQUIRED, **MISSED_BY_CLAMD, **OPENED_BY_CLAMD, **OPENED_HERE}
 
 
 def with_zip_method(method: int) -> bytes:
@@ -146,6 +148,19 @@ def test_truncated_archive_or_stream_that_needs_much_memory_is_incomplete(data: 
 def test_packing_that_only_clamd_opens_is_reported_as_foreign(start: bytes, name: str) -> None:
     assert scan_bytes(start + HARMLESS)["foreign"] == [name]
     assert scan_bytes(zipped({"a": start + HARMLESS}))["foreign"] == [name]
+
+
+def test_disk_image_of_macos_is_reported_as_foreign() -> None:
+    trailer = b"koly" + bytes(508)
+    assert scan_bytes(HARMLESS + trailer)["foreign"] == ["dmg"]
+    assert scan_bytes(HARMLESS + trailer + b"\n")["foreign"] == []
+    assert threat_in(zlib.compress(b"first") + zlib.compress(EICAR) + b"<plist/>" + trailer) == "Eicar-Test-File"
+
+
+@each_row("text", [b"8O clock is late", b"x = 1 and more text", b"H\t1", b"x\x9c", b"x\x9c" + HARMLESS])
+def test_bytes_that_begin_as_a_zlib_stream_by_chance_are_none(text: bytes) -> None:
+    result = scan_bytes(text)
+    assert (result["members"], result["opened"]) == (0, False)
 
 
 @each_row(("method", "expansion"), [(6, 160), (9, 30_000)])

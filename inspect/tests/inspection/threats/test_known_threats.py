@@ -11,8 +11,9 @@ from pathlib import Path
 
 from sluice_inspect.threats import EICAR as KNOWN
 from sluice_inspect.threats import RULES_VERSION
+from sluice_inspect.threats.budget import ScanBudget
 from tests.inspection.formats.examining import is_small, manifest, needs_corpus
-from tests.inspection.threats.containers import mail_with
+from tests.inspection.threats.containers import address, mail_with
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, streamed_zip, tarred, threat_in, verdict_of, zipped
 from tests.rows import each_row
 
@@ -126,9 +127,25 @@ def test_letters_that_are_no_file_are_no_part() -> None:
     assert scan_bytes(f"<a>{words}</a>".encode())["members"] == 0
 
 
+@each_row("text", ["data: a, 5%af of it", "<html>data:a,'b' \"c\" 50%af d", "data:image/png,%89PNG" + "%00" * 99])
+def test_text_about_data_has_no_part(text: str) -> None:
+    assert scan_bytes(text.encode() * 100)["members"] == 0
+
+
+def test_address_that_is_cut_or_too_large_to_be_read_is_incomplete() -> None:
+    page = b"<html>" + b" " * (2**24 - 2**20 - 9_000) + address(EICAR * 20_000)
+    assert "an address of more than" in str(scan_bytes(page)["why"])
+    style = gzip.compress(b"a{}\n" * 99 + b"b{c:url(" + address(bytes(range(256)) * 900) + b")}")
+    assert "an archive or message of more than" in str(
+        scan_bytes(style, budget=ScanBudget(max_held_bytes=2**18))["why"]
+    )
+
+
 @each_row(
     ("case", "data"),
     [
+        ("files in addresses within each other", b"<html>" + b"=data:,%41" * 20_000),
+        ("many short addresses", b"<html>" + (b'"data:,' + b"%41" * 20) * 110_000),
         ("files in letters within each other", b"<a>" + (b"UEsDBBQAAAAI" * 4 + b" ") * 10_000 + b"</a>"),
         ("entities that multiply", drawing("&a;" * 50_000, f'<!DOCTYPE svg [<!ENTITY a "{"x" * 5_000}">]>')),
     ],

@@ -1,7 +1,6 @@
 """Parts of mails are found in every reading: line ends, comments, junk in base64, boundaries that mislead."""
 
 import base64
-import binascii
 import gzip
 import random
 from contextlib import suppress
@@ -13,7 +12,7 @@ from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.mail import mail_parts
 from tests.inspection.growth import assert_linear
 from tests.inspection.threats import mail_readings
-from tests.inspection.threats.containers import pdf_with, rtf_object
+from tests.inspection.threats.containers import pdf_with, rtf_object, uuencoded
 from tests.inspection.threats.packed_files import EICAR, scan_bytes, threat_in, zipped
 from tests.inspection.threats.test_containers import scan_with_buffer
 from tests.rows import each_row
@@ -79,11 +78,6 @@ ODD_MAILS = {
     ),
     "message in a message": b"Subject: x\nContent-Type: message/rfc822\n\n" + mail(letters()),
 }
-
-
-def uuencoded(data: bytes) -> bytes:
-    lines = b"".join(binascii.b2a_uu(data[at : at + 45]) for at in range(0, len(data), 45))
-    return b"begin 644 a.zip\n" + lines + b"`\nend\n"
 
 
 @pytest.mark.asvs("5.4.3")

@@ -6,7 +6,8 @@ import struct
 import tarfile
 import zipfile
 
-from tests.inspection.threats.packed_files import EICAR, scan_bytes, tarred, threat_in, zipped
+from tests.inspection.threats.containers import ar
+from tests.inspection.threats.packed_files import EICAR, ar_member, scan_bytes, tarred, threat_in, zipped
 from tests.rows import each_row
 
 DEFLATED = zipped({"b.com": EICAR})
@@ -84,6 +85,39 @@ def test_tar_with_two_sizes_for_one_member_is_incomplete() -> None:
     info.pax_headers = {"size": "1000"}
     data = info.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
     assert scan_bytes(data)["why"] == "a tar archive with two sizes for one member"
+
+
+PACKED = gzip.compress(EICAR)
+
+
+@each_row(
+    ("case", "data"),
+    [
+        ("a size that covers the next member", ar(ar_member(b"a", b"aa", 10**9), ar_member(b"b.gz", PACKED))),
+        ("a size of zero", ar(ar_member(b"b.gz", PACKED, 0))),
+        ("a negative size", ar(ar_member(b"b.gz", PACKED, -1))),
+        ("no padding", ar(ar_member(b"a", b"a")[:-1], ar_member(b"b.gz", PACKED))),
+        ("other bytes behind a member", ar(ar_member(b"a", b"aa"), b"xx", ar_member(b"b.gz", PACKED))),
+        ("a name that is longer than any", ar(ar_member(b"#1/9999", bytes(6000) + PACKED))),
+        ("a long packed member with a long name", ar(ar_member(b"#1/6", PACKED + bytes(70_000)))),
+    ],
+)
+def test_packed_member_of_a_misleading_ar_archive_is_found_or_incomplete(case: str, data: bytes) -> None:
+    for each in (data, zipped({"a": data})):
+        result = scan_bytes(each)
+        assert result["threat"] is not None or " ar archive " in str(result["why"])
+
+
+def test_padding_of_an_ar_archive_may_be_more_or_less() -> None:
+    member = ar_member(b"a", b"a")
+    assert all(scan_bytes(each)["complete"] for each in (ar(member, b"\n" * 9), ar(member[:-1]), ar()))
+
+
+def test_program_under_the_long_name_of_a_document_in_ar_is_found() -> None:
+    program = b"\x7fELF\x02\x01\x01" + bytes(60)
+    table = ar_member(b"//", b"a-long-name-of-a-document.pdf/\n")
+    assert threat_in(ar(table, ar_member(b"/0", program))) == "Disguised-Program.ELF"
+    assert threat_in(ar(ar_member(b"#1/8", b"a.pdf\0\0\0" + program))) == "Disguised-Program.ELF"
 
 
 def test_mail_part_under_a_wrong_boundary_is_scanned() -> None:

@@ -5,13 +5,15 @@ import gzip
 import json
 import random
 import zipfile
+import zlib
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice_inspect.threats.budget import ScanBudget
-from tests.inspection.threats.packed_files import EICAR, scan_bytes, tarred, threat_in, zipped
+from tests.inspection.threats.containers import ar
+from tests.inspection.threats.packed_files import EICAR, ar_member, scan_bytes, tarred, threat_in, zipped
 from tests.rows import each_row
 
 SMALL = ScanBudget(
@@ -34,16 +36,27 @@ def nested(levels: int, data: bytes) -> bytes:
     return data
 
 
+def ar_in_ar(levels: int) -> bytes:
+    data = b"x"
+    for _ in range(levels):
+        data = ar(ar_member(b"inner.a", data))
+    return data
+
+
 @each_row(
     ("case", "data", "why"),
     lambda: [
         ("ratio", zipped({"zeros": bytes(2**22)}), TOO_COMPRESSED),
         ("ratio, gzip", gzip.compress(bytes(2**22)), TOO_COMPRESSED),
         ("ratio, bzip2", bz2.compress(bytes(2**22)), TOO_COMPRESSED),
+        ("ratio, zlib", zlib.compress(bytes(2**22)), TOO_COMPRESSED),
         ("size", zipped({str(n): NOISE for n in range(7)}), TOO_LARGE),
         ("stored", zipped({str(n): NOISE for n in range(7)}, zipfile.ZIP_STORED), TOO_LARGE),
         ("members", zipped({str(n): b"x" for n in range(51)}), "more than 50 members"),
         ("streams", gzip.compress(b"x") * 51, "more than 50 members"),
+        ("streams, zlib", zlib.compress(b"x") * 51, "more than 50 members"),
+        ("members of ar", ar(*[ar_member(b"a", b"x")] * 51), "more than 50 members"),
+        ("depth of ar", ar_in_ar(5), "nested more than 4 levels deep"),
         ("depth", nested(5, b"x"), "nested more than 4 levels deep"),
         ("too large to hold", zipped({"in.zip": zipped({"a": NOISE})}), TOO_LARGE_TO_HOLD),
         ("message too large to hold",
@@ -62,6 +75,7 @@ def test_file_over_budget_is_incomplete_with_a_reason(case: str, data: bytes, wh
         ("a large text", gzip.compress(b"Note: a long log\n" + NOISE)),
         ("a large tar of small members", tarred({str(n): NOISE[: 2**17] for n in range(9)}, "w:gz")),
         ("a large tar of archives", tarred({str(n): zipped({"a": NOISE[: 2**17]}) for n in range(5)}, "w:gz")),
+        ("a large ar of small members", gzip.compress(ar(*(ar_member(b"a", NOISE[: 2**17]) for n in range(9))))),
         ("a large archive stored in an archive", zipped({"in.zip": zipped({"a": NOISE})}, zipfile.ZIP_STORED)),
         ("a tar with much padding", tarred({"a": b"a"}) + bytes(512 * 60)),
         ("depth within the budget", nested(4, b"x")),
@@ -77,6 +91,7 @@ def test_large_file_within_the_budget_is_scanned_completely(case: str, data: byt
     lambda: [
         ("a large member", zipped({"film.mp4": NOISE + EICAR + NOISE})),
         ("a large tar", tarred({"a": NOISE, "b": EICAR}, "w:gz")),
+        ("packed in a large ar", gzip.compress(ar(ar_member(b"a", NOISE), ar_member(b"b", gzip.compress(EICAR))))),
         ("packed in a large tar", tarred({"a": NOISE, "b": gzip.compress(EICAR)}, "w:gz")),
         ("a large tar.gz in a zip", zipped({"a.tar.gz": tarred({"a": NOISE, "b": zipped({"c": EICAR})}, "w:gz")})),
     ],
