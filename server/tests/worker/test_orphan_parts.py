@@ -10,7 +10,6 @@ import pytest
 from sluice.db.database import Database
 from sluice.kit.ids import new_id
 from sluice.resumable import repository
-from sluice.resumable.parts import FOLDER, list_objects
 from sluice.resumable.resumable_upload import NewUpload
 from sluice.storage import ListedObject
 from sluice.storage.local.store import LocalStore
@@ -70,14 +69,6 @@ async def test_only_parts_without_an_upload_are_deleted(environment: WorkerEnvir
     foreign.write_bytes(b"bytes")
     await sweep_orphan_parts(environment.context)
     assert [each.exists() for each in (orphan, part, foreign)] == [False, True, True]
-
-
-async def test_only_objects_that_are_numbered_belong_to_an_upload(environment: WorkerEnvironment) -> None:
-    part = await add_part(environment, has_upload=True)
-    upload_id = part.name.partition("-")[0]
-    part.with_name(f"{upload_id}-{new_id('file')}").write_bytes(b"a file's")
-    found = await list_objects(store_of(environment), FOLDER, upload_id)
-    assert found == [f"{FOLDER}/{part.name}"]
 
 
 async def test_rounds_of_the_worker_list_nothing(environment: WorkerEnvironment) -> None:

@@ -27,8 +27,6 @@ _LONGEST: Final = {
 MAX_KEY: Final = (
     600  # of the 1,024 bytes of an S3 key (Amazon S3 user guide, "Object key names"), 400 belong to the base path
 )
-# Folders of the service begin so: `_incoming`, `_exports`, `.sluice-probe`. The worker deletes what it finds there.
-_OWN_FOLDERS: Final = ("_", ".")
 _UNIQUE_TAIL: Final = "/{file_id}{extension}"
 
 
@@ -59,8 +57,7 @@ def render(
     """Return the object key of one file, without the bucket's base path.
 
     A template without `{file_id}` gets it added, so that no two files ever share a key. An extension that is not plain
-    letters and digits is left out: a name that a sender chose never shapes a path. What a template of an earlier
-    release would put into a folder of the service is put below the tenant's.
+    letters and digits is left out: a name that a sender chose never shapes a path.
     """
     values: Mapping[str, str] = {
         "tenant_id": tenant_id,
@@ -74,12 +71,7 @@ def render(
     }
     parts = _TOKEN.split(_with_unique_tail(template))  # literal text and placeholder names take turns
     parts[1::2] = map(values.__getitem__, parts[1::2])
-    return outside_own_folders("".join(parts), tenant_id)
-
-
-def outside_own_folders(key: str, tenant_id: str) -> str:
-    """Return the key, below a folder of the tenant if it would be in one of the service."""
-    return f"{tenant_id}/{key}" if key.startswith(_OWN_FOLDERS) else key
+    return "".join(parts)
 
 
 def _with_unique_tail(template: str) -> str:
@@ -91,8 +83,6 @@ def _validate_segments(template: str) -> None:
     worst = template.replace("{extension}", "")
     if not worst:
         raise BadTemplate("would make an empty path")
-    if template.startswith((*_OWN_FOLDERS, "{extension}")) or worst.startswith(_OWN_FOLDERS):
-        raise BadTemplate("must not begin with an underscore, a dot or {extension}: folders of the service do")
     if worst.startswith("/") or worst.endswith("/") or "//" in worst:
         raise BadTemplate("must not begin or end with a slash or hold an empty segment")
     for segment in worst.split("/"):

@@ -24,7 +24,6 @@ from sluice_inspect.sandbox.sealed import Sealed
 
 FOLDER: Final = "_incoming"
 _KEY: Final = re.compile(rf"{FOLDER}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")
-_NUMBERS: Final = re.compile(r"[0-9-]+")
 _SEGMENT_BYTES: Final = 8 * 1_048_576  # the most that is lost when the server is killed
 _MEDIA_TYPE: Final = "application/octet-stream"
 
@@ -337,12 +336,11 @@ async def delete_objects(store: ObjectStore, keys: Sequence[str]) -> bool:
 
 
 async def list_objects(store: ObjectStore, folder: str, owner_id: str) -> Sequence[str]:
-    """Return the keys in a folder that are the id of an upload or a job with numbers after it. Raise `StoreError`."""
+    """Return the keys in a folder that begin with the id of an upload or a job. Raise `StoreError`."""
     prefix, found = f"{folder}/{owner_id}-", list[str]()
     if isinstance(store, ListsObjects):
         async for batch in store.list_objects(folder, after=prefix):
-            mine = (each.key for each in batch if each.key.startswith(prefix))
-            found += [key for key in mine if _NUMBERS.fullmatch(key, len(prefix))]
+            found += [each.key for each in batch if each.key.startswith(prefix)]
             if batch and not batch[-1].key.startswith(prefix):
                 break
     return found

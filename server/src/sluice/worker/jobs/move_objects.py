@@ -12,7 +12,6 @@ from typing import Final, Literal
 
 from sluice.buckets.bucket import Bucket
 from sluice.buckets.stores import Stores
-from sluice.contexts.templates import outside_own_folders
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.errors import StorageFull
 from sluice.files import FileRecord, repository
@@ -119,7 +118,7 @@ class ObjectMove:
     async def _move(self, file: FileRecord, source: Bucket | None, target: Bucket | None) -> Moved:
         base = "" if source is None or not source.base_path else f"{source.base_path}/"
         relative = file.object_key.removeprefix(base)
-        key = outside_own_folders(relative, self._tenant_id) if target is None else target.key_for(relative)
+        key = relative if target is None else target.key_for(relative)
         recorded = Recorded(file.size_bytes, file.sha256, file.content_type)
         try:
             old, new = StoreKey(self._stores.of(source), file.object_key), StoreKey(self._stores.of(target), key)
