@@ -23,7 +23,7 @@ from sluice.erasures.subject import ErasureSubject
 from sluice.receipts.signing import InvalidReceipt, verify_receipt
 from tests.api import tus
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
-from tests.api.samples import TEXT, noise
+from tests.api.samples import TEXT
 from tests.cli.commands import Sluice
 from tests.deployments import Deployments
 from tests.scanning.waiting import until
@@ -104,27 +104,6 @@ def leave_traces(client: ApiClient) -> tuple[str, list[str]]:
     wanted = {"filename": SEARCHED, "metadata": {"claim": SEARCHED}}
     data(person.post("/files/export", {"format": "csv", "filter": wanted}), 201)
     return uploader, stored
-
-
-def test_erasure_is_done_once_the_parts_of_resumable_uploads_are_gone(deployments: Deployments) -> None:
-    deployment = deployments.fresh("sqlite-local")
-    with running_service(deployment, WORKER_SECONDS="0.2") as service:
-        client = service.new_client()
-        body = {"context": client.create_context(), "end_user": NAME}
-        person = client.with_credential(data(client.post("/upload-tokens", body), 201)["token"])
-        upload = tus.begin(person, 500_000, filename="a.zzz", context=body["context"])
-        assert upload.patch(noise(300_000), 0).status_code == 204
-        incoming = deployment.data_dir / "objects" / "objects" / "_incoming"
-        (part,) = incoming.iterdir()
-        away = incoming.rename(incoming.with_name("away"))
-        incoming.symlink_to(incoming)  # the folder cannot be read for now
-        path = f"/erasures/{data(client.post('/erasures', {'end_user': NAME}), 202)['job_id']}"
-        assert not until(lambda: data(client.get(path))["status"] == "done", 4)
-        incoming.unlink()
-        away.rename(incoming)
-        client.execute_sql("UPDATE resumable_uploads SET due_at = :now", now=datetime.now(UTC))
-        assert until(lambda: data(client.get(path))["status"] == "done", 30)
-        assert not part.exists()
 
 
 def _form(context: str, headers: dict[str, str] | None = None) -> dict[str, Any]:

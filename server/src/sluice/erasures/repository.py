@@ -267,17 +267,6 @@ async def has_objects(connection: Connection, tenant_id: str, job_id: str) -> bo
     return (await connection.execute(query.limit(1))).one_or_none() is not None
 
 
-async def has_parts(connection: Connection, tenant_id: str) -> bool:
-    """Return whether an erased resumable upload still has its row: its parts are not deleted yet."""
-    query = select(resumable_uploads.c.upload_id).where(
-        resumable_uploads.c.tenant_id == tenant_id,
-        resumable_uploads.c.filename == ERASED,
-        resumable_uploads.c.metadata.is_(None),
-        resumable_uploads.c.expires_at <= now(),  # as `end_resumable` leaves it: no upload that is open is waited for
-    )
-    return (await connection.execute(query.limit(1))).first() is not None
-
-
 async def has_counts(connection: Connection, tenant_id: str, terms: Collection[str]) -> bool:
     """Return whether a change of a count that names the person waits to be folded."""
     query = select(count_deltas.c.delta_id).where(

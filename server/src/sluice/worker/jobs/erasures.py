@@ -353,10 +353,9 @@ async def _token_names(connection: Connection, erasure: _Erasure, after: str) ->
 
 
 async def _objects(connection: Connection, erasure: _Erasure, _after: str) -> Step:
-    """Wait until the objects and the parts of uploads are deleted, and no count names the person any more."""
+    """Wait until the objects are purged, and no count names the person any more."""
     tenant_id, terms = erasure.tenant_id, erasure.terms
     is_open = await repository.has_objects(connection, tenant_id, erasure.job.job_id)
-    is_open = is_open or await repository.has_parts(connection, tenant_id)
     if is_open or (terms and await repository.has_counts(connection, tenant_id, terms)):
         return Step(0, 0, "", pause=_PAUSE)
     return Step(0, 0, None)
