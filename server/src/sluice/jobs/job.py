@@ -25,7 +25,6 @@ KINDS: Final[Mapping[JobKind, Scope]] = MappingProxyType(
         "tenant_delete": Scope.ADMIN,
     }
 )
-EXPORTS: Final = "_exports"  # the folder of the platform's store that holds what export jobs write
 
 
 @dataclass(frozen=True, slots=True)

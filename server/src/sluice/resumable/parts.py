@@ -18,12 +18,12 @@ from typing import Final, Protocol
 from sluice.errors import NotFound, ServiceUnavailable, StorageFull, UploadTakenOver
 from sluice.observe.log import log
 from sluice.resumable.resumable_upload import ResumableUpload, UploadPart
-from sluice.storage import DeletesMany, KeepsFiles, ListsObjects, ObjectStore, StoreError, StoreFull
+from sluice.storage import INCOMING, DeletesMany, KeepsFiles, ListsObjects, ObjectStore, StoreError, StoreFull
 from sluice.uploads.spool import Sha256, Spool
 from sluice_inspect.sandbox.sealed import Sealed
 
-FOLDER: Final = "_incoming"
-_KEY: Final = re.compile(rf"{FOLDER}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")
+_KEY: Final = re.compile(rf"{INCOMING}/(upl_[0-9a-z]{{26}})-[0-9]{{12}}-[0-9]+")
+_NUMBERS: Final = re.compile(r"[0-9]+(-[0-9]+)?")
 _SEGMENT_BYTES: Final = 8 * 1_048_576  # the most that is lost when the server is killed
 _MEDIA_TYPE: Final = "application/octet-stream"
 
@@ -270,7 +270,7 @@ class FileWriter:
 
 
 def _part_key(upload: ResumableUpload, start: int) -> str:
-    return f"{FOLDER}/{upload.upload_id}-{start:012}-{upload.generation}"
+    return f"{INCOMING}/{upload.upload_id}-{start:012}-{upload.generation}"
 
 
 async def fill_spool(store: KeepsFiles, parts: Sequence[UploadPart], digest: Sha256 | None, spool: Spool) -> None:
@@ -329,18 +329,22 @@ async def delete_objects(store: ObjectStore, keys: Sequence[str]) -> bool:
                 await store.delete(key)
             failed = {}
     except StoreError as fault:
-        failed = {FOLDER: str(fault)}
+        failed = {INCOMING: str(fault)}
     if failed:
         log.warning("parts_put_off", fault=next(iter(failed.values())))
     return not failed
 
 
 async def list_objects(store: ObjectStore, folder: str, owner_id: str) -> Sequence[str]:
-    """Return the keys in a folder that begin with the id of an upload or a job. Raise `StoreError`."""
+    """Return the keys in a folder that are the id of an upload or a job, and numbers after it. Raise `StoreError`.
+
+    No key of a file is one: it contains the id of the file, which begins with a letter.
+    """
     prefix, found = f"{folder}/{owner_id}-", list[str]()
     if isinstance(store, ListsObjects):
         async for batch in store.list_objects(folder, after=prefix):
-            found += [each.key for each in batch if each.key.startswith(prefix)]
+            keys = [each.key for each in batch if each.key.startswith(prefix)]
+            found += [key for key in keys if _NUMBERS.fullmatch(key, len(prefix))]
             if batch and not batch[-1].key.startswith(prefix):
                 break
     return found

@@ -3,6 +3,14 @@
 Which store a file belongs to is decided in `buckets`.
 """
 
+from sluice.storage.folders import (
+    EXPORTS,
+    INCOMING,
+    PROBES,
+    SERVICE_FOLDERS,
+    is_in_service_folder,
+    outside_service_folders,
+)
 from sluice.storage.protocol import (
     AbortsStaleParts,
     DeletesMany,
@@ -21,6 +29,10 @@ from sluice.storage.protocol import (
 )
 
 __all__ = [
+    "EXPORTS",
+    "INCOMING",
+    "PROBES",
+    "SERVICE_FOLDERS",
     "AbortsStaleParts",
     "DeletesMany",
     "EndpointNotAllowed",
@@ -35,4 +47,6 @@ __all__ = [
     "StoreUnavailable",
     "SupportsSpeculativePut",
     "SweepsLeftovers",
+    "is_in_service_folder",
+    "outside_service_folders",
 ]

@@ -18,7 +18,7 @@ from sluice.db.database import Database
 from sluice.kit.keyring_file import load_keyring
 from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.storage import EndpointNotAllowed, ListsObjects, ObjectStore
+from sluice.storage import PROBES, EndpointNotAllowed, ListsObjects, ObjectStore
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.relay import Relay
@@ -81,7 +81,7 @@ def open_stores(settings: Settings) -> Stores:
             timeouts=timeouts,
             part_bytes=settings.s3_multipart_mb * _MB,
             rest_seconds=settings.s3_rest_seconds,
-            probe_folder=bucket.key_for(".sluice-probe"),
+            probe_folder=bucket.key_for(PROBES),
             before=None if endpoint_url is None else partial(check_endpoint, EndpointWatch(endpoint_url, allowed)),
             relay_url=relay.url if relayed else None,
         )

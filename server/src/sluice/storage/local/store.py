@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from sluice.kit.completion import run_to_completion
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.storage.common import probe_store, validate_key
+from sluice.storage.folders import PROBES
 from sluice.storage.local.disk import (
     BatchWriter,
     DraftFolder,
@@ -172,7 +173,7 @@ class LocalStore:
 
     async def probe(self) -> None:
         """Put, read and delete one small object."""
-        await probe_store(self, ".sluice-probe")
+        await probe_store(self, PROBES)
 
     async def health(self) -> EngineHealth:
         """Return whether the directory can be written to, and its free space. Never raises."""

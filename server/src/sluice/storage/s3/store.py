@@ -18,6 +18,7 @@ from obstore.store import S3Store as Client
 from sluice.kit.disposition import attachment
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.storage.common import probe_store, validate_key
+from sluice.storage.folders import PROBES
 from sluice.storage.protocol import ListedObject, ObjectChanged, StoreError
 from sluice.storage.s3.client import CircuitBreaker, S3Credentials, S3Timeouts, bucket_address, make_client
 from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_store_error
@@ -66,7 +67,7 @@ class S3Store:
         part_bytes: int = 8 * _MIB,
         part_concurrency: int = 2,
         sign_payload: bool = True,
-        probe_folder: str = ".sluice-probe",
+        probe_folder: str = PROBES,
         rest_seconds: float = 10.0,
         before: Callable[[], Awaitable[None]] | None = None,
         relay_url: str | None = None,

@@ -1,7 +1,7 @@
 """Exports: the metadata of many files, as objects of the platform's store, one for each step; and their deletion.
 
 A part exists before the step that wrote it is noted, under a key that no other step uses. What a step that was killed
-leaves behind is found by its key, which begins with the job's id, when the export is deleted.
+leaves behind is found by its key, which is the job's id and a number, when the export is deleted.
 """
 
 import hashlib
@@ -16,13 +16,13 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import AnyRow
 from sluice.files import repository as file_rows
 from sluice.files import search
-from sluice.jobs import EXPORTS, ExportFormat, Job, repository
+from sluice.jobs import ExportFormat, Job, repository
 from sluice.jobs.job import filter_from_json
 from sluice.kit.failpoints import failpoint
 from sluice.kit.spreadsheet import csv_line
 from sluice.observe.log import log
 from sluice.resumable.parts import delete_objects, list_objects
-from sluice.storage import ObjectStore, StoreError
+from sluice.storage import EXPORTS, ObjectStore, StoreError
 from sluice.worker.job import JobContext, error_boundary
 from sluice_inspect.sandbox.sealed import Sealed
 

@@ -12,10 +12,10 @@ from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.observe.metrics import RESUMABLE_EXPIRED
 from sluice.resumable import repository
-from sluice.resumable.parts import FOLDER, delete_objects, list_objects, upload_of
+from sluice.resumable.parts import delete_objects, list_objects, upload_of
 from sluice.resumable.resumable_upload import UploadState
 from sluice.resumable.service import settle
-from sluice.storage import ListsObjects, StoreError
+from sluice.storage import INCOMING, ListsObjects, StoreError
 from sluice.worker.job import JobContext, error_boundary, repeat, run_until
 
 _BATCH: Final = 100
@@ -67,7 +67,7 @@ async def sweep_orphan_parts(context: JobContext) -> int:
     if not isinstance(store, ListsObjects):
         return 0
     try:
-        async for batch in store.list_objects(FOLDER):
+        async for batch in store.list_objects(INCOMING):
             keys = {found.key: upload_id for found in batch if (upload_id := upload_of(found.key)) is not None}
             async with context.database.reading(ALL_TENANTS) as connection:
                 known = await repository.list_known(connection, set(keys.values()))
@@ -110,7 +110,7 @@ async def _end(context: JobContext, tenant_id: str, upload_id: str) -> None:
         log.info("resumable_upload_expired", upload_id=upload_id)
     keys = {part.object_key for part in parts}
     try:
-        keys.update(await list_objects(context.stores.platform, FOLDER, upload_id))
+        keys.update(await list_objects(context.stores.platform, INCOMING, upload_id))
         is_clean = not keys or await delete_objects(context.stores.platform, sorted(keys))
     except StoreError as fault:
         log.warning("parts_put_off", fault=str(fault))
