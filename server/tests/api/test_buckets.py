@@ -41,7 +41,7 @@ BAD_VALUES = [
     *bad_values("secret_access_key", "", None, 7, []),
     *bad_values("default_bucket", "ab", "xn--abc", "b" * 64, "", None, 7),
     *bad_values("region", "", None, 7, "r" * 64, "-eu", "xn--abc"),
-    *bad_values("base_path", None, 7, "a/../b", "a//b", "a\u0000b"),
+    *bad_values("base_path", None, 7, "a/../b", "a//b", "a\u0000b", "_incoming", "/_exports/a/", ".sluice-probe"),
     *bad_values("set_as_default", "true", 1, None),
     *bad_values("endpoint_url", 7, "", "not a url", "ftp://127.0.0.1", *[f"http://{host}" for host in _HOSTS]),
     *bad_values("surprise", 1),

@@ -176,6 +176,7 @@ BAD_VALUES = [
     *bad_values("storage_path_template", "t" * 501, "", 7, False, "{nope}", "{", "}", "{}", "{{file_id}}"),
     *bad_values("storage_path_template", "{file_id!r}", "{file_id.__class__}", "{file_id:>9}"),
     *bad_values("storage_path_template", "/a", "a//b", "../a", "a/./b", "a\u0000b"),
+    *bad_values("storage_path_template", "_incoming/{file_id}", "_exports/a-{file_id}", ".sluice-probe"),
     *bad_values("reject_blank_files", "true", 1, None),
     *bad_values("reject_corrupt_files", "true", 1, None),
     *bad_values("scan_for_viruses", "true", 1, None),

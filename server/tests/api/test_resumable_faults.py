@@ -384,3 +384,17 @@ def test_64_uploads_at_once_store_as_many_files_as_their_token_allows(client: Ap
     assert set(statuses) <= {200, 401, 404, 429}  # 404: another took the place of one that had no byte yet
     assert shown(client, token)["files_stored"] == 3
     assert len(page(client.get("/files"))[0]) == 3
+
+
+def test_a_stored_file_outlives_an_upload_that_its_template_names(client: ApiClient) -> None:
+    context = client.create_context()
+    upload = tus.begin(client, len(TEXT), context=client.create_context())
+    upload_id = upload.path.rpartition("/")[2]
+    template = f"_incoming/{upload_id}-{{file_id}}"  # refused now, but a context may have it
+    change = "UPDATE contexts SET storage_path_template = :template WHERE context_key = :context_key"
+    client.execute_sql(change, template=template, context_key=context)
+    file_id = client.store(context=context)
+    assert upload.patch(TEXT[:HALF], 0).status_code == 204
+    assert upload.request("DELETE").status_code == 204
+    assert until(lambda: not [key for key in part_keys(client) if key.startswith(upload_id)], PATIENCE)
+    assert httpx.get(data(client.get(f"/files/{file_id}"))["download_url"]).status_code == 200

@@ -12,12 +12,15 @@ from sluice.api.schemas.buckets import AddBucket
 from sluice.buckets import Bucket
 from sluice.contexts.templates import BadTemplate, render, validate
 from sluice.errors import Invalid
+from sluice.storage import SERVICE_FOLDERS
 from sluice.storage.common import validate_key
 from sluice.uploads.names import read_name
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 
-_good = st.sampled_from(["..", ".", "/", "a", "b/", " c", "x.y", "{file_id}", "{extension}", "{sha256}/"])
+_good = st.sampled_from(
+    ["..", ".", "/", "a", "b/", " c", "x.y", "{file_id}", "{extension}", "{sha256}/", "_incoming/", "_exports"]
+)
 _bad = st.sampled_from(["\\", "//", "%2e", "%2f", "\0", "\u00e9", "\uff0e\uff0e", "../"])
 _texts = st.one_of(
     st.lists(_good, max_size=8).map("".join), st.lists(_good | _bad, max_size=8).map("".join), st.text(max_size=20)
@@ -55,6 +58,7 @@ def test_no_object_key_leaves_the_base_path(base_path: str, template: str, name:
     assert key == key.strip("/ ")
     assert bucket.base_path == "" or key.startswith(f"{bucket.base_path}/")
     assert not {"", ".", ".."} & set(parts)
+    assert parts[0] not in SERVICE_FOLDERS
     assert "file_1" in key.removeprefix(bucket.base_path)
     assert key.isascii()
     assert not set("\\%") & set(key)

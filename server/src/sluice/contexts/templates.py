@@ -4,9 +4,11 @@ A key that a template makes never leaves the bucket's base path and is never reu
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
+
+from sluice.storage import SERVICE_FOLDERS, outside_service_folders
 
 DEFAULT_TEMPLATE: Final = "{tenant_id}/{context_key}/{yyyy}/{mm}/{file_id}{extension}"
 PLACEHOLDERS: Final = ("tenant_id", "context_key", "file_id", "yyyy", "mm", "dd", "extension", "sha256")
@@ -23,6 +25,17 @@ _LONGEST: Final = {
     "dd": 2,
     "extension": 17,
     "sha256": 64,
+}
+# What each placeholder stands for. A tenant's id from an issuer may be any word: `render` has the last say.
+_SHAPES: Final = {
+    "tenant_id": re.compile("ten_[0-9a-z]+"),
+    "context_key": re.compile("[a-z][a-z0-9_]*"),
+    "file_id": re.compile("file_[0-9a-z]+"),
+    "yyyy": re.compile("[0-9]{4}"),
+    "mm": re.compile("[0-9]{2}"),
+    "dd": re.compile("[0-9]{2}"),
+    "extension": re.compile(r"(\.[a-z0-9]{1,16})?"),
+    "sha256": re.compile("[0-9a-f]{64}"),
 }
 MAX_KEY: Final = (
     600  # of the 1,024 bytes of an S3 key (Amazon S3 user guide, "Object key names"), 400 belong to the base path
@@ -46,6 +59,7 @@ def validate(template: str) -> None:
         if not _LITERAL.fullmatch(literal):
             raise BadTemplate("only letters, digits and !_.*'()/=@+,- and spaces may stand between placeholders")
     _validate_segments(template)
+    _validate_folder(template)
     longest = _TOKEN.sub(lambda token: "x" * _LONGEST[token[1]], _with_unique_tail(template))
     if len(longest) > MAX_KEY:
         raise BadTemplate(f"could make keys of {len(longest)} characters; at most {MAX_KEY} are allowed")
@@ -57,7 +71,8 @@ def render(
     """Return the object key of one file, without the bucket's base path.
 
     A template without `{file_id}` gets it added, so that no two files ever share a key. An extension that is not plain
-    letters and digits is left out: a name that a sender chose never shapes a path.
+    letters and digits is left out: a name that a sender chose never shapes a path. No key is in a folder of the
+    service, whatever `validate` allowed when the template was set.
     """
     values: Mapping[str, str] = {
         "tenant_id": tenant_id,
@@ -71,7 +86,7 @@ def render(
     }
     parts = _TOKEN.split(_with_unique_tail(template))  # literal text and placeholder names take turns
     parts[1::2] = map(values.__getitem__, parts[1::2])
-    return "".join(parts)
+    return outside_service_folders("".join(parts))
 
 
 def _with_unique_tail(template: str) -> str:
@@ -90,6 +105,25 @@ def _validate_segments(template: str) -> None:
             raise BadTemplate("a segment of dots or spaces alone is no name")
         if segment != segment.strip(" "):
             raise BadTemplate("a segment must not begin or end with a space")
+
+
+def _validate_folder(template: str) -> None:
+    parts = _TOKEN.split(template.partition("/")[0])
+    for folder in SERVICE_FOLDERS:
+        if _can_render(parts, folder):
+            raise BadTemplate(f"could lead into {folder}, a folder of the service's own")
+
+
+def _can_render(parts: Sequence[str], text: str) -> bool:
+    """Return whether literal text and placeholders, in turns, can become `text`."""
+    ends = {0}  # of the beginnings of `text` that the parts so far can become
+    for number, part in enumerate(parts):
+        if number % 2 == 0:
+            ends = {start + len(part) for start in ends if text.startswith(part, start)}
+        else:
+            spans = [(start, end) for start in ends for end in range(start, len(text) + 1)]
+            ends = {end for start, end in spans if _SHAPES[part].fullmatch(text, start, end)}
+    return len(text) in ends
 
 
 def _known() -> str:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validat
 from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting
 from sluice.buckets import Bucket
 from sluice.buckets.service import NewBucket
+from sluice.storage import SERVICE_FOLDERS, is_in_service_folder
 
 _BASE_PATH: Final = re.compile(r"[A-Za-z0-9!_.*'()/=@+, -]*")
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
@@ -26,6 +27,8 @@ def _base_path(text: str) -> str:
         raise ValueError("expected letters, digits and !_.*'()/=@+,- and spaces")
     if bare and any(not segment.strip(". ") or segment != segment.strip() for segment in bare.split("/")):
         raise ValueError("expected no empty segment and none of dots or spaces alone")
+    if is_in_service_folder(bare):
+        raise ValueError(f"expected none of the service's own folders, which are {', '.join(SERVICE_FOLDERS)}")
     return bare
 
 

@@ -15,7 +15,7 @@ from sluice.buckets.stores import Stores
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.errors import StorageFull
 from sluice.files import FileRecord, repository
-from sluice.storage import ObjectStore, StoreError
+from sluice.storage import ObjectStore, StoreError, outside_service_folders
 from sluice.uploads.spool import Spool
 
 _BATCH: Final = 200
@@ -117,7 +117,7 @@ class ObjectMove:
 
     async def _move(self, file: FileRecord, source: Bucket | None, target: Bucket | None) -> Moved:
         base = "" if source is None or not source.base_path else f"{source.base_path}/"
-        relative = file.object_key.removeprefix(base)
+        relative = outside_service_folders(file.object_key.removeprefix(base))
         key = relative if target is None else target.key_for(relative)
         recorded = Recorded(file.size_bytes, file.sha256, file.content_type)
         try:
