@@ -251,6 +251,20 @@ def test_exports_that_may_name_the_person_are_gone(client: ApiClient) -> None:
     assert file_id not in httpx.get(later).text
 
 
+def test_bytes_of_open_uploads_are_gone_with_the_person(client: ApiClient) -> None:
+    context = client.create_context()
+    token = data(client.post("/upload-tokens", {"context": context, "end_user": NAME}), 201)["token"]
+    theirs, foreign = (tus.begin(one, 500, context=context) for one in (client.with_credential(token), client))
+    for upload in (theirs, foreign):
+        assert upload.patch(LETTER, 0).status_code == 204
+    erase(client, end_user=NAME)
+    gone, left = (one.path.rpartition("/")[2] for one in (theirs, foreign))
+    assert (rows_that_name(client, gone), bool(rows_that_name(client, left))) == ([], True)
+    kept = {path.name.partition("-")[0] for path in client.service.deployment.data_dir.glob("objects/*/_incoming/*")}
+    assert kept <= {left}
+    assert foreign.offset == len(LETTER)
+
+
 def test_export_under_way_is_cancelled_by_an_erasure(client: ApiClient) -> None:
     job_id = exported(client)
     running = "UPDATE jobs SET state = 'running', due_at = :later, ended_at = NULL WHERE job_id = :job_id"

@@ -267,6 +267,14 @@ async def has_objects(connection: Connection, tenant_id: str, job_id: str) -> bo
     return (await connection.execute(query.limit(1))).one_or_none() is not None
 
 
+async def has_resumable(connection: Connection, tenant_id: str) -> bool:
+    """Return whether a resumable upload that an erasure ended still has its row: its bytes are not deleted yet."""
+    columns = resumable_uploads.c
+    is_erased = (columns.filename == ERASED, columns.expires_at <= now())
+    query = select(columns.upload_id).where(columns.tenant_id == tenant_id, *is_erased)
+    return (await connection.execute(query.limit(1))).one_or_none() is not None
+
+
 async def has_counts(connection: Connection, tenant_id: str, terms: Collection[str]) -> bool:
     """Return whether a change of a count that names the person waits to be folded."""
     query = select(count_deltas.c.delta_id).where(

@@ -1,10 +1,9 @@
 """Erasures of persons: a job that walks through everything a tenant has, table by table, a portion in each step.
 
 First the files, which begin to be purged at once, and the exports that may list them; then whatever names the person
-besides; then it waits until the objects are gone and the counts are folded, and at last until SQLite's log has nothing
-of before. A step forgets only what an earlier one
-has put on the list, so a crash between two repeats nothing. The job's `position` is the phase, and
-the last id that was examined.
+besides; then it waits until the objects and the bytes of resumable uploads are gone and the counts are folded, and at
+last until SQLite's log has nothing of before. A step forgets only what an earlier one has put on the list, so a crash
+between two repeats nothing. The job's `position` is the phase, and the last id that was examined.
 """
 
 import json
@@ -353,9 +352,10 @@ async def _token_names(connection: Connection, erasure: _Erasure, after: str) ->
 
 
 async def _objects(connection: Connection, erasure: _Erasure, _after: str) -> Step:
-    """Wait until the objects are purged, and no count names the person any more."""
+    """Wait until the objects and the bytes of uploads are gone, and no count names the person any more."""
     tenant_id, terms = erasure.tenant_id, erasure.terms
     is_open = await repository.has_objects(connection, tenant_id, erasure.job.job_id)
+    is_open = is_open or await repository.has_resumable(connection, tenant_id)
     if is_open or (terms and await repository.has_counts(connection, tenant_id, terms)):
         return Step(0, 0, "", pause=_PAUSE)
     return Step(0, 0, None)
