@@ -9,7 +9,7 @@ from typing import Final
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget
 from sluice_inspect.report import Corrupt, Limits
-from sluice_inspect.source import MemoryBacked
+from sluice_inspect.source import MemorySource
 from sluice_inspect.text.xmlsafe import XmlTarget
 
 WORD: Final = b"DATAMASHUP"
@@ -64,7 +64,7 @@ def reads_outside(text: str, limits: Limits) -> bool:
     except binascii.Error as error:
         raise Corrupt(f"the queries of the workbook cannot be read: {error}") from error
     size = int.from_bytes(data[_LENGTH], "little")
-    package = MemoryBacked(data[_HEADER_BYTES : _HEADER_BYTES + size])
+    package = MemorySource(bytearray(data[_HEADER_BYTES : _HEADER_BYTES + size]))
     archive = read_archive(package, limits)
     budget = Budget(limits, packed_bytes=size)
     scripts = [index for name, index in archive.by_name.items() if name.lower().endswith(_SCRIPTS)]
