@@ -106,7 +106,7 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "macro.autorun": "A macro runs by itself when the document is opened or closed; only a malware scan finds it.",
     "macro.sheet": "The workbook has a sheet of Excel 4.0 macros.",
     "package": "The document embeds a file as an OLE package, which a double click opens.",
-    "object.ole": "The document embeds an OLE object.",
+    "object.ole": "The document embeds an OLE object, or a slide starts one by itself.",
     "object.activex": "The document has an ActiveX control.",
     "template.remote": "The document loads its template from another computer.",
     "link.external": "The document loads pictures, objects, data or text from outside of the file, or opens or sends "

@@ -10,6 +10,7 @@ from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget
+from sluice_inspect.facts import mashup
 from sluice_inspect.facts.fields import flags_of_formula, is_remote, starts_dde
 from sluice_inspect.facts.ole import LOADING_NAME, measure_object
 from sluice_inspect.office.compound import MAGIC
@@ -182,8 +183,21 @@ def _find_in_part(package: Package, name: str, sheet: FactSheet, *, is_records: 
             (_STARTING_WORDS, _Slide(package, name, sheet)) if is_slide else (_FORMULA_WORDS, _Formulas(sheet))
         )
         upper = data.upper()
-        if any(word in upper for word in words) or _is_in_other_encoding(data):
+        is_other = _is_in_other_encoding(data)
+        if any(word in upper for word in words) or is_other:
             package.read(name, reader)
+        if package.family == "xlsx" and (mashup.WORD in upper or is_other):
+            _find_queries(package, name, sheet)
+
+
+def _find_queries(package: Package, name: str, sheet: FactSheet) -> None:
+    queries = mashup.Mashup()
+    package.read(name, queries)
+    try:
+        if queries.text and mashup.reads_outside(queries.text, package.limits):
+            sheet.flags.add("link.external")
+    except InspectionError:
+        sheet.complete = False
 
 
 def _instructions(package: Package, part: str) -> str:

@@ -82,7 +82,7 @@ _RUN_STARTS: Final = (
 )  # fmt: skip
 _OF_RUN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _RUN_END: Final = re.compile(rb"[^A-Za-z0-9+/=_\s-]")
-_URL_LETTERS: Final = bytes.maketrans(b"-_", b"+/")
+URL_LETTERS: Final = bytes.maketrans(b"-_", b"+/")
 _PROGRAM_LETTERS: Final = 684  # enough to recognise a program by what it begins with
 _PROGRAM_STARTS: Final = (b"TV", b"Iy")
 
@@ -118,7 +118,7 @@ def _run_starts(window: bytes) -> Iterator[int]:
             if window.startswith(_PROGRAM_STARTS, at):
                 if _RUN_END.search(window, at, at + _MIN_LETTERS):
                     continue
-                letters = _RUN_END.split(window[at : at + _PROGRAM_LETTERS], maxsplit=1)[0].translate(_URL_LETTERS)
+                letters = _RUN_END.split(window[at : at + _PROGRAM_LETTERS], maxsplit=1)[0].translate(URL_LETTERS)
                 if recognise("", b"".join(decode_base64(iter((letters,))))) is None:
                     continue
             yield at
@@ -292,7 +292,7 @@ def _letters(source: RandomAccess, at: int, *, is_marked: bool) -> Iterator[byte
     for piece in chain((first,), read_pieces(source, at + len(first), piece_bytes=_DECODED_BYTES)):
         found = end.search(piece)
         letters = piece if found is None else piece[: found.start()]
-        yield letters if is_marked else letters.translate(_URL_LETTERS)
+        yield letters if is_marked else letters.translate(URL_LETTERS)
         if found is not None:
             return
 

@@ -16,14 +16,14 @@ from sluice_inspect.source import RandomAccess
 from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.threats.budget import OverBudget
 from sluice_inspect.threats.detect import formats_of
-from sluice_inspect.threats.encoded import NOT_BASE64, decode_base64
+from sluice_inspect.threats.encoded import NOT_BASE64, URL_LETTERS, decode_base64
 from sluice_inspect.threats.streams import packing_of
 from sluice_inspect.threats.tar import is_tar
 
 _ENCODING: Final = re.compile(
     rb"content-transfer-encoding[^:\r\n]{0,80}:((?:[^\r\n]|\r?\n[ \t]|\r[ \t]){0,998})", re.IGNORECASE
 )
-_KNOWN_ENCODING: Final = re.compile(rb"base64|quoted-printable|uu", re.IGNORECASE)
+_KNOWN_ENCODING: Final = re.compile(rb"base64|quoted-printable|uu|xx", re.IGNORECASE)
 _PLAIN_ENCODING: Final = re.compile(rb"[ \t]*(?:base64|quoted-printable)[ \t]*", re.IGNORECASE)
 _COMMENT: Final = re.compile(rb"\((?:[^()\\]|\\.)*+\)", re.DOTALL)
 _QUOTED: Final = re.compile(rb"\"((?:[^\"\\]|\\.)*+)\"", re.DOTALL)
@@ -38,9 +38,14 @@ _DASHED_LINE: Final = re.compile(rb"(?:(?:\A|(?<=[\r\n]))--)([^\r\n]*+)(\r\n|\r|
 _END_OF_PART: Final = re.compile(rb"(?<=[\r\n])(?:--|From )")
 _BOM: Final = b"\xef\xbb\xbf"
 _CONTAINER: Final = re.compile(rb"multipart|message/", re.IGNORECASE)
+_MULTIPART: Final = re.compile(rb"multipart/", re.IGNORECASE)
 _FILE_NAME: Final = re.compile(rb"(?i)name\*?[0-9*]{0,4}=[ \t]*(?:\"([^\"\r\n]{1,255})|([^\s;\"]{1,255}))")
 _UU_WORD: Final = b"begin"
 _UU_BEGIN: Final = re.compile(rb"(?:\A|(?<=[\r\n]))begin(?:-base64)? [0-7]{1,6} ([^\r\n]{1,255})(?:\r\n|\r|\n)")
+# xxencode has other letters for the same bits, and uuencode has no small letters.
+_XX: Final = b"+-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_XX_LETTERS: Final = bytes.maketrans(_XX, bytes(range(0x20, 0x60)))
+_XX_ONLY: Final = re.compile(rb"[a-z]")
 _UU_END: Final = re.compile(rb"(?:\A|(?<=[\r\n]))(?:end|====)[ \t]*(?:[\r\n]|\Z)")
 _LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
 _LINE: Final = re.compile(rb"[^\r\n]+")
@@ -48,6 +53,7 @@ _LINE: Final = re.compile(rb"[^\r\n]+")
 _TIDY: Final = re.compile(
     rb"(?:(?:[A-Za-z0-9+/]{4})*+[ \t]*+(?:\r\n|\n|\r))*+(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2,3}={1,2})?\s*+"
 )
+_OF_ADDRESSES: Final = re.compile(rb"[A-Za-z0-9+/][_-][A-Za-z0-9+/]")
 _PADDING_WITHIN: Final = re.compile(rb"=[^A-Za-z0-9+/=]*[A-Za-z0-9+/]")
 # RFC 2045, 6.7: mail servers may add white space at the end of a line, which readers take away.
 _PADDED_SOFT_BREAK: Final = re.compile(rb"=[ \t]++(?=[\r\n])")
@@ -261,7 +267,10 @@ def _decoded(data: memoryview, body: _Body, known: set[tuple[int, int, bytes]]) 
             yield from () if encoding else _plain(name, content)
             continue
         for number, reading in enumerate(readings):
-            yield Part(name, iter((reading,)), hidden_from_clamd=is_odd or number > 0)
+            # Parts may not be encoded together (RFC 2045, 6.4), but some readers decode them.
+            is_mail = _MULTIPART.search(body.headers) is not None and not formats_of(reading[:_HEAD_BYTES])
+            format_name = "mail" if is_mail else ""
+            yield Part(name, iter((reading,)), hidden_from_clamd=is_odd or number > 0, format_name=format_name)
 
 
 def _plain(name: str, content: bytes) -> Iterator[Part]:
@@ -289,6 +298,8 @@ def _base64_readings(content: bytes) -> Iterator[bytes]:
     yield usual
     if _TIDY.fullmatch(content):
         return
+    if _OF_ADDRESSES.search(content):
+        yield b"".join(decode_base64(iter((content.translate(URL_LETTERS),))))
     if _PADDING_WITHIN.search(content):
         yield b"".join(decode_base64(iter((content.replace(b"=", b""),))))
     by_line, only = bytearray(), bytearray()
@@ -314,7 +325,7 @@ def _quoted_readings(content: bytes) -> Iterator[bytes]:
 
 
 def _uuencoded(data: memoryview) -> Iterator[Part]:
-    """Yield the files that are uuencoded anywhere in a mail."""
+    """Yield the files that are uuencoded or xxencoded anywhere in a mail."""
     reached = 0
     for found in _UU_BEGIN.finditer(data):
         if found.start() < reached:
@@ -322,11 +333,14 @@ def _uuencoded(data: memoryview) -> Iterator[Part]:
         end = _UU_END.search(data, found.end())
         reached = end.start() if end else len(data)
         encoded = bytes(data[found.end() : reached])
+        name = found[1].strip().decode("utf-8", "replace")
         if found.group().startswith(b"begin-"):
-            content = b"".join(decode_base64(iter((encoded,))))
+            readings = [b"".join(decode_base64(iter((encoded,))))]
         else:
-            content = b"".join(map(_uu_line, re.split(rb"[\r\n]+", encoded)))
-        yield Part(found[1].strip().decode("utf-8", "replace"), iter((content,)), hidden_from_clamd=True)
+            letters = (encoded, encoded.translate(_XX_LETTERS)) if _XX_ONLY.search(encoded) else (encoded,)
+            readings = [b"".join(map(_uu_line, re.split(rb"[\r\n]+", each))) for each in letters]
+        for reading in readings:
+            yield Part(name, iter((reading,)), hidden_from_clamd=True)
 
 
 def _uu_line(line: bytes) -> bytes:

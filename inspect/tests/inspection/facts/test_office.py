@@ -18,6 +18,7 @@ from sluice_inspect.report import Limits, Outcome
 from tests.inspection.facts import Row, facts_of, flags, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.opendocument_samples import NAMESPACES, document, paragraph
+from tests.inspection.threats.packed_files import zipped
 from tests.rows import each_row, every_row
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -273,6 +274,39 @@ def test_function_of_a_workbook_that_loads_or_starts_something() -> Iterable[Row
     yield "binary workbook", with_parts(XLSX, {"xl/workbook9.bin": bytes(9) + names}), "link.external"
     link = f'<externalLink xmlns="{SHEET}"><ddeLink ddeService="cmd" ddeTopic="x"/></externalLink>'
     yield "link", with_parts(XLSX, {"xl/externalLinks/externalLink1.xml": link.encode()}), "dde"
+
+
+def with_queries(script: str, encoding: str = "utf-8") -> bytes:
+    """Return a workbook with queries of Power Query."""
+    packed = zipped({"Config/Package.xml": b"<Package/>", "Formulas/Section1.m": script.encode()})
+    data = base64.b64encode(bytes(4) + len(packed).to_bytes(4, "little") + packed + bytes(12)).decode()
+    item = f'<DataMashup xmlns="http://schemas.microsoft.com/DataMashup">{data}</DataMashup>'
+    return with_parts(
+        XLSX, {"customXml/item1.xml": f'<?xml version="1.0" encoding="{encoding}"?>{item}'.encode(encoding)}
+    )
+
+
+@flags("a.xlsx")
+def test_query_of_a_workbook_that_reads_something_outside_has_a_flag() -> Iterable[Row]:
+    for code, found in (
+        ('Web.Contents("http://a.example/")', "link.external"),
+        ('Excel.Workbook(File.Contents("\\\\server\\a.xlsx"))', "link.external"),
+        ('Function.Invoke(Sql.Database, {"a", "b"})', "link.external"),
+        ('#"Web.Contents"("http://a.example/")', "link.external"),
+        ('#"Web#(002e)Contents"("http://a.example/")', "link.external"),
+        ('Record.Field(#shared, "Web.Contents")("a")', "link.external"),
+        ('"//" & Web.Contents("a")', "link.external"),
+        ('Excel.CurrentWorkbook(){[Name="A"]}[Content] /* Web.Contents */ // Web.Contents', ""),
+        ('let #"Changed Type" = Table.AddColumn(A, "Web.Contents", each [Sales.Amount]) in #"Changed Type"', ""),
+    ):
+        for encoding in ("utf-8", "utf-16"):
+            yield f"{code} {encoding}", with_queries(f"section Section1;\nshared A = {code};", encoding), found
+
+
+def test_queries_of_a_workbook_that_cannot_be_read_leave_the_flags_incomplete() -> None:
+    for text in ("AAAA", "A", base64.b64encode(bytes(4) + b"\x10\0\0\0" + bytes(16)).decode()):
+        item = f'<DataMashup xmlns="http://schemas.microsoft.com/DataMashup">{text}</DataMashup>'
+        assert facts_of(with_parts(XLSX, {"customXml/item1.xml": item.encode()}), "a.xlsx")["flags_complete"] is False
 
 
 def test_macro_sheet_of_a_workbook() -> None:

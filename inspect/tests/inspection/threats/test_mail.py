@@ -80,6 +80,14 @@ ODD_MAILS = {
 }
 
 
+def xxencoded(data: bytes) -> bytes:
+    """Return a file in the letters that xxencode has for those of uuencode."""
+    order = b"+-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    begin, *lines = uuencoded(data).replace(b"`", b" ").split(b"\n")
+    packed = b"\n".join(lines).removesuffix(b"end\n")
+    return begin + b"\n" + packed.translate(bytes.maketrans(bytes(range(0x20, 0x60)), order)) + b"end\n"
+
+
 @pytest.mark.asvs("5.4.3")
 @each_row("name", ODD_MAILS)
 def test_virus_is_found_in_a_mail_that_only_some_readers_forgive(name: str) -> None:
@@ -92,6 +100,16 @@ def test_virus_is_found_in_a_mail_that_only_some_readers_forgive(name: str) -> N
         ("uuencoded part", mail(uuencoded(ZIP), b"x-uuencode")),
         ("uuencoded text", b"Subject: x\n\nhello\n" + uuencoded(ZIP)),
         ("uuencoded text with CR only", (b"Subject: x\n\nhello\n" + uuencoded(ZIP)).replace(b"\n", b"\r")),
+        ("uuencoded text with small letters", b"Subject: x\n\n" + uuencoded(ZIP).replace(b"`\nend", b"junk\n`\nend")),
+        ("xxencoded part", mail(xxencoded(ZIP), b"x-xxencode")),
+        ("xxencoded text", b"Subject: x\n\nhello\n" + xxencoded(ZIP)),
+        ("letters of addresses", mail(base64.urlsafe_b64encode(ZIP * 3))),
+        (
+            "parts encoded together",
+            mail(letters(b"--c\nContent-Transfer-Encoding: base64\n\n" + letters() + b"\n--c--\n")).replace(
+                b"Content-Transfer", b"Content-Type: multipart/mixed; boundary=c\nContent-Transfer", 1
+            ),
+        ),
         ("text with marks of base64", b"Subject: x\n\nbegin-base64 644 a.zip\n" + letters() + b"\n====\n"),
         ("RTF that is not encoded", mail(rtf_object(ZIP), b"7bit")),
         ("PDF that is not encoded", mail(pdf_with(ZIP), b"binary")),
