@@ -46,7 +46,6 @@ _MAX_READ_TIMES: Final = 4
 _READ_FLOOR_BYTES: Final = 1024**2
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)  # of JSON and scripts
 _CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "", "f": ""}
-_SPACES: Final = re.compile(r"\s+")
 _NOT_CONTENT: Final = (("<!--", "-->"), ("<?", "?>"))
 _MARKUP_END: Final = re.compile(rb"[<>\"'(){}\[\]]|\n(?=[A-Z;:-]{3,}[:;])")
 _MIN_LETTERS: Final = 40  # shorter runs hide nothing that is worth a scan
@@ -160,7 +159,7 @@ def _without_spaces(text: str) -> str:
             kept.append(text[at:begin])
             at = end + len(closes)
         text = "".join((*kept, text[at:]))
-    return _SPACES.sub("", text.replace("<![CDATA[", "").replace("]]>", ""))
+    return "".join(text.replace("<![CDATA[", "").replace("]]>", "").split())
 
 
 def _parts_of(source: RandomAccess, known: set[bytes], *, is_joined: bool = False) -> Iterator[Part]:
