@@ -25,7 +25,7 @@ MAX_DECOMPRESSOR_BYTES: Final = 256 * 1024**2
 GZIP_WBITS: Final = zlib.MAX_WBITS + 16
 RAW_WBITS: Final = -zlib.MAX_WBITS
 HEAD_BYTES: Final = 512  # bytes of a stream that are read to recognise it: `Matches` is called with it
-_FIRST_BYTES: Final = 1024  # that a decompressor gets first: of many short streams little has to be put back
+_FIRST_BYTES: Final = 1024  # that the streams behind the first get first: of short ones little has to be put back
 _CLOCK_INTERVAL: Final = 256  # streams
 
 _XZ_ALIGNMENT: Final = 4
@@ -207,7 +207,7 @@ def unpack_stream(decompressor: Decompressor, feed: Feed, subject: str) -> Itera
 
     Raise `Corrupt` if the stream is cut or damaged, and `Unsupported` as the decompressor does.
     """
-    size = _FIRST_BYTES
+    size = _FIRST_BYTES if feed.position else 0
     while not decompressor.eof:
         data = (feed.take(size) if size else feed.piece()) if decompressor.needs_input else b""
         size = 0
