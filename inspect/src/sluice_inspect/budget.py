@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
 from sluice_inspect.report import Finding, Limits, Unsafe
 
 CHUNK_BYTES: Final = 256 * 1024  # held of one archive member at a time
+_shared_end: ContextVar[float] = ContextVar("shared_end", default=float("inf"))
 
 
 @dataclass(slots=True)
@@ -47,13 +50,25 @@ class Budget:
 class Deadline:
     """The processor time at which an expensive examination stops and returns what it found so far.
 
+    None is later than the end of the `shared_time` around it.
+
     Time by the clock would depend on what else the machine does: a busy one would look at less of a file.
     """
 
     def __init__(self, seconds: float) -> None:
-        self._end = time.process_time() + seconds
+        self._end = min(time.process_time() + seconds, _shared_end.get())
 
     @property
     def has_passed(self) -> bool:
         """Whether the time is over."""
         return time.process_time() > self._end
+
+
+@contextmanager
+def shared_time(seconds: float) -> Iterator[None]:
+    """Let all deadlines that are set within the block share `seconds` of processor time, and what is left around it."""
+    token = _shared_end.set(min(time.process_time() + seconds, _shared_end.get()))
+    try:
+        yield
+    finally:
+        _shared_end.reset(token)

@@ -68,6 +68,8 @@ class Limits:
     max_xml_depth: int = 256
     max_json_depth: int = 200
     soft_seconds: float = 20.0  # of processor time: an expensive examination (rendering pages) stops then: not blank
+    total_seconds: float = 5.0  # the same for all examinations of one file together
+    total_seconds_per_mb: float = 0.05  # in addition, for each MB of the file
 
 
 @dataclass(slots=True)

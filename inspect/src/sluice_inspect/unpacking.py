@@ -46,8 +46,12 @@ class Feed:
 
     def unread(self, data: bytes) -> None:
         """Put back the last bytes that were taken."""
-        self._buffer = data + self._buffer[self._at :]
-        self._at = 0
+        start = self._at - len(data)
+        if start >= 0 and self._buffer.startswith(data, start):
+            self._at = start
+        else:
+            self._buffer = data + self._buffer[self._at :]
+            self._at = 0
         self.position -= len(data)
 
     def _fill(self) -> None:

@@ -9,7 +9,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import lz4.block
 import lz4.frame
@@ -25,6 +25,8 @@ MAX_DECOMPRESSOR_BYTES: Final = 256 * 1024**2
 GZIP_WBITS: Final = zlib.MAX_WBITS + 16
 RAW_WBITS: Final = -zlib.MAX_WBITS
 HEAD_BYTES: Final = 512  # bytes of a stream that are read to recognise it: `Matches` is called with it
+_FIRST_BYTES: Final = 1024  # that the streams behind the first get first: of short ones little has to be put back
+_CLOCK_INTERVAL: Final = 256  # streams
 
 _XZ_ALIGNMENT: Final = 4
 _XZ_MAGIC: Final = re.compile(rb"\xfd7zXZ\x00")
@@ -131,8 +133,17 @@ class ZstdFrame:
 
     needs_input = True
 
+    # What unpacked other frames: to make one takes thirty times as long as to unpack a short frame.
+    _IDLE_MOST = 4
+    _IDLE_BYTES = 1024**2
+    _idle: ClassVar[list[zstandard.ZstdDecompressor]] = []
+
     def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor(max_window_size=MAX_DECOMPRESSOR_BYTES // 2).decompressobj()
+        try:
+            self._context = self._idle.pop()
+        except IndexError:
+            self._context = zstandard.ZstdDecompressor(max_window_size=MAX_DECOMPRESSOR_BYTES // 2)
+        self._inner = self._context.decompressobj()
         self._packed = memoryview(b"")
 
     @property
@@ -155,12 +166,16 @@ class ZstdFrame:
         piece, self._packed = self._packed[: self._INPUT_BYTES], self._packed[self._INPUT_BYTES :]
         self.needs_input = not self._packed
         try:
-            return self._inner.decompress(piece)
+            unpacked = self._inner.decompress(piece)
         except zstandard.ZstdError as error:
             reason = str(error).rpartition(": ")[2]
             if "ictionary" in reason:
                 raise Unsupported("the data is packed with a dictionary that is not in the file") from error
             raise DecompressionError(reason) from error
+        is_light = len(self._idle) < self._IDLE_MOST and self._context.memory_size() <= self._IDLE_BYTES
+        if self._inner.eof and is_light:
+            self._idle.append(self._context)
+        return unpacked
 
 
 class _Lz4Frame:
@@ -192,8 +207,10 @@ def unpack_stream(decompressor: Decompressor, feed: Feed, subject: str) -> Itera
 
     Raise `Corrupt` if the stream is cut or damaged, and `Unsupported` as the decompressor does.
     """
+    size = _FIRST_BYTES if feed.position else 0
     while not decompressor.eof:
-        data = feed.piece() if decompressor.needs_input else b""
+        data = (feed.take(size) if size else feed.piece()) if decompressor.needs_input else b""
+        size = 0
         if not data and decompressor.needs_input:
             raise Corrupt(f"{subject} is cut: its packed data ends at byte {feed.position}, before its end mark")
         try:
@@ -327,7 +344,11 @@ class _StreamWalk:
     trailing_bytes: int = field(default=0, init=False)
 
     def pieces(self) -> Iterator[bytes]:
+        steps = 0
         while head := self.feed.peek(HEAD_BYTES):
+            steps += 1
+            if steps % _CLOCK_INTERVAL == 0:
+                yield b""  # the reader looks at the clock
             if self.codec.magic.match(head):
                 self.count += 1
                 for piece in self.budget.counted(self.codec.unpack(self.feed)):

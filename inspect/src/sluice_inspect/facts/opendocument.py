@@ -21,11 +21,12 @@ _TELLING: Final = (
     b"byte-code", b"library-linked",
 )  # fmt: skip
 # What a formula needs to call or refer to anything outside; errors such as `#REF!` are no references.
-_CALL: Final = rb"(?:WEBSERVICE|IMAGE|FILTERXML|INDIRECT|DDE|&#|\||!|#(?!REF!|N/A|NAME\?|VALUE!|DIV/0!|NUM!|NULL!))"
-_ADDRESS: Final = re.compile(
-    rb"(?:href|database-name|datasource)\s*=\s*[\"']\s*(?:[A-Za-z][\w+.-]+:|[\\/]|\.\.|&)"
-    rb"|(?:formula|expression|condition|(?<!-)value)\s*=\s*(?:\"[^\"<>]*?" + _CALL + rb"|'[^'<>]*?" + _CALL + rb")",
-    re.IGNORECASE,
+_CALL: Final = rb"(?:webservice|image|filterxml|indirect|dde|&#|\||!|#(?!ref!|n/a|name\?|value!|div/0!|num!|null!))"
+# Both are searched for in lower case, each from the first letters of its names: that takes a tenth of the time.
+_ADDRESS: Final = re.compile(rb"(?:href|database-name|datasource)\s*=\s*[\"']\s*(?:[a-z][\w+.-]+:|[\\/]|\.\.|&)")
+_FORMULA: Final = re.compile(
+    rb"(?:formula|expression|condition|value)(?<!-value)\s*=\s*"
+    rb"(?:\"[^\"<>]*?" + _CALL + rb"|'[^'<>]*?" + _CALL + rb")"
 )
 # Parts of the package have names without a scheme that do not lead up.
 _OUTSIDE: Final = re.compile(r"\s*(?:(?!data:|vnd\.sun\.star\.)[a-z][a-z0-9+.-]+:|[\\/]|\.\.[\\/])", re.IGNORECASE)
@@ -96,7 +97,8 @@ def _search(document: ZipDocument, part: str, counted: re.Pattern[bytes] | None)
 
 
 def _is_telling(window: bytes) -> bool:
-    return any(word in window for word in _TELLING) or _ADDRESS.search(window) is not None
+    lower = window.lower()
+    return any(word in window for word in _TELLING) or any(each.search(lower) for each in (_ADDRESS, _FORMULA))
 
 
 class StatisticsReader(XmlTarget):

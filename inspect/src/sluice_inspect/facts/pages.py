@@ -41,6 +41,13 @@ _LOADING_STYLE: Final = re.compile(
     rf"|(?<![\w.-])src\({_GAP}{_QUOTE}{_REMOTE}",
     re.IGNORECASE,
 )
+_STYLE_WORDS: Final = (
+    "@import",
+    "url(",
+    "src(",
+    "image-set",
+    "cross-fade",
+)  # without any of them a style loads nothing
 # Lists of pictures for screens of several kinds, and an address in one.
 _PICTURES_OF_STYLE: Final = re.compile(r"\b(?:image-set|cross-fade)\(([^{};<>]*+)", re.IGNORECASE)
 _PICTURE_OF_STYLE: Final = re.compile(rf"(?:\A|[\s,(/]){_QUOTE}{_REMOTE}", re.IGNORECASE)
@@ -95,7 +102,7 @@ def measure_page(subject: Subject, sheet: FactSheet) -> None:
             break
     text = "".join(pieces)
     examine_page(text, sheet, Deadline(subject.limits.soft_seconds))
-    if _BUILT.search(text) and _OFFERED.search(text):
+    if _OFFERED.search(text) and _BUILT.search(text):
         sheet.flags |= {"smuggling.html", "script.html"}
 
 
@@ -147,7 +154,12 @@ def loads_by_style(text: str) -> bool:
         _LOADING_STYLE.search(each)
         or any(_PICTURE_OF_STYLE.search(found[1]) for found in _PICTURES_OF_STYLE.finditer(each))
         for each in texts
+        if _may_load(each.lower())
     )
+
+
+def _may_load(lower: str) -> bool:
+    return any(word in lower for word in _STYLE_WORDS)
 
 
 def redirects(text: str) -> bool:

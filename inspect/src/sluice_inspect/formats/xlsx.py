@@ -174,6 +174,8 @@ class _CellFormats(XmlTarget):
 class _SheetCells(XmlTarget):
     """The cells of one sheet. Parsing stops at the first value that is no text."""
 
+    skips_runs = True
+
     def __init__(self, invisible: set[int], soft_seconds: float) -> None:
         self.rows: list[list[int | str]] = []  # visible texts by row; shared ones as their index
         self._invisible = invisible

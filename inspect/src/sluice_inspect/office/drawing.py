@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from sluice_inspect.budget import Deadline
 from sluice_inspect.text.plaintext import INVISIBLE
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget
 
@@ -43,6 +44,7 @@ _VML_SHAPES: Final = frozenset(
     {"v:rect", "v:roundrect", "v:oval", "v:line", "v:polyline", "v:arc", "v:curve", "v:shape"}
 )
 _FALSE: Final = frozenset({"0", "f", "false", "off", "none"})
+_CLOCK_INTERVAL: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -60,9 +62,11 @@ class _Shape:
 
 
 class DrawingInk(XmlTarget):
-    """Reads one part until there is ink for sure; formats override the `on_` methods."""
+    """Reads one part until there is ink for sure, or the time of the file is over; formats override the `on_` methods."""
 
     # Pictures are not decoded here: `pictures` holds the ids of their relations.
+    skips_runs = True
+
     def __init__(self) -> None:
         self.has_ink = False
         self.pictures: list[str] = []
@@ -70,11 +74,16 @@ class DrawingInk(XmlTarget):
         self._text: list[str] | None = None
         self._shapes: list[_Shape] = []
         self._vml: list[dict[str, bool]] = []  # for each open VML shape, whether it has a line and a fill
+        self._elements = 0
+        self._deadline = Deadline(float("inf"))
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Open an element."""
         name = short_name(tag)
         self.stack.append(name)
+        self._elements += 1
+        if self._elements % _CLOCK_INTERVAL == 0 and self._deadline.has_passed:
+            self.mark_ink()
         if name in _TEXT:
             self._text = []
         elif name in _OBJECTS:

@@ -26,6 +26,8 @@ from sluice_inspect.sandbox.supervisor import Worker, WorkerUnavailable
 _SMALL_BYTES: Final = 1024**2
 # Nearly all runs are shorter; what is made to be slow takes as long as it may.
 _LONG_SECONDS: Final = 5.0
+# Files of which a job reached its limit of processor time: what is run on them next is slow too.
+_SLOW_MOST: Final = 1_000
 # Larger files take longer than it takes to wake a worker for each.
 _BATCHED_BYTES: Final = 64 * 1024
 # Larger batches save little, and make other tenants wait longer.
@@ -34,7 +36,7 @@ _BATCH_MAX: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class RunSlot:
-    """A request for one run. `small` allows it into the slots that are reserved for small files."""
+    """A request for one run. `small` allows it into the slots that are reserved for small files, and not slow ones."""
 
     tenant_id: str
     small: bool
@@ -170,6 +172,7 @@ class Dispatcher:
         self._wait_seconds = wait_seconds
         self._queues: dict[str, _TenantQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._slow: dict[tuple[str, bytes], None] = {}  # tenants and digests, the latest last
         self.timed_out_at: float | None = None  # when, by the monotonic clock, a worker last got too little time
 
     @property
@@ -183,14 +186,26 @@ class Dispatcher:
     async def run(self, job: FileJob) -> RunResult:
         """Run one job; see `Sandbox.run`.
 
-        A failure in a used worker is retried in a fresh one: an earlier file may be to blame.
+        A failure in a used worker is retried in a fresh one: an earlier file may be to blame. Small files that are known
+        to be slow are run as large ones, so that others do not wait behind them.
         """
+        key = (job.tenant_id, job.sealed.sha256)
+        is_small = job.sealed.size <= _SMALL_BYTES and key not in self._slow
+        result = await self._run(job, is_small=is_small)
+        if isinstance(result, OverLimit) and result.limit == "cpu":
+            self._slow.pop(key, None)
+            self._slow[key] = None
+            if len(self._slow) > _SLOW_MOST:
+                del self._slow[next(iter(self._slow))]
+        return result
+
+    async def _run(self, job: FileJob, *, is_small: bool) -> RunResult:
         retry = False
-        if job.buffer is None and job.sealed.size <= _BATCHED_BYTES:
+        if is_small and job.buffer is None and job.sealed.size <= _BATCHED_BYTES:
             result, retry = await self._enqueue(job)
             if not retry:
                 return result
-        return await self._run_alone(job, fresh=retry)
+        return await self._run_alone(job, fresh=retry, is_small=is_small)
 
     # Small files: queued by tenant, run in batches.
 
@@ -284,11 +299,11 @@ class Dispatcher:
             worker.served += 1
         return reusable and not worker.channel.has_withdrawn
 
-    # Large files, files with a shared buffer, and retries: run alone.
+    # Large and slow files, files with a shared buffer, and retries: run alone.
 
-    async def _run_alone(self, job: FileJob, *, fresh: bool) -> RunResult:
+    async def _run_alone(self, job: FileJob, *, fresh: bool, is_small: bool) -> RunResult:
         deadline = time.monotonic() + self._wait_seconds
-        slot = RunSlot(job.tenant_id, small=job.sealed.size <= _SMALL_BYTES)
+        slot = RunSlot(job.tenant_id, small=is_small)
         run = await self._scheduler.acquire(slot, self._wait_seconds)
         if run is None:
             return NoWorker(f"no worker was free for {self._wait_seconds:.0f} s")

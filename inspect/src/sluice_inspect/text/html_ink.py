@@ -24,6 +24,10 @@ _DRAWN: Final = frozenset(
 _DRAWN_IN_SVG: Final = frozenset(
     {"circle", "ellipse", "image", "line", "path", "polygon", "polyline", "rect", "text", "use", "foreignobject"}
 )
+# All others draw nothing, hide nothing and lead nowhere if they have no attributes.
+_TELLING_WITHOUT_ATTRIBUTES: Final = (
+    _TEXT_NOT_SHOWN | _DRAWN | _DRAWN_IN_SVG | {"audio", "font", "img", "input", "link", "meta", "table"}
+)
 # Scripts with these words may write to the page or leave it, or are there to be read.
 _ACTIVE_SCRIPT: Final = re.compile(
     r"document|window|innerHTML|location|import\b|fetch|alert|\$\(|React|Vue|eval|atob|console|function|class\b|=>",
@@ -110,6 +114,11 @@ class _VisibleFinder:
         if self._elements % _ELEMENTS_PER_DEADLINE_CHECK == 0 and self._deadline.has_passed:
             raise StopParsing
         parent = self._open[-1] if self._open else _OUTSIDE
+        if not attributes and tag not in _TELLING_WITHOUT_ATTRIBUTES:
+            is_same = tag == parent.tag
+            self._open.append(parent if is_same else _HtmlElement(tag, parent.hidden, parent.white))
+            self._has_hidden |= parent.hidden
+            return
         style = attributes.get("style", "")
         is_hidden = tag in _TEXT_NOT_SHOWN or "hidden" in attributes or _HIDES.search(style) is not None
         colour = _COLOUR.search(style)

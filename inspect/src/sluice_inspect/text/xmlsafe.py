@@ -13,6 +13,7 @@ from lxml import etree
 from sluice_inspect.report import Corrupt, Finding, InspectionError, Limits, TooComplex, Unsafe, Unsupported
 from sluice_inspect.text.xml_declarations import DeclarationReader
 from sluice_inspect.text.xml_encodings import ENCODINGS, EbcdicDocument, ebcdic_of
+from sluice_inspect.text.xml_runs import WithoutRuns
 
 _LIBXML2_DEPTH: Final = 256  # libxml2 refuses deeper nesting unless `huge_tree` is on, which it never is here
 _DETAIL_MAX: Final = 300
@@ -39,6 +40,8 @@ class XmlTarget:
     """Base of all targets: a subclass adds `start(tag, attributes)`, `end(tag)` or `data(text)`."""
 
     # Tags and attribute names are `{namespace}local`; text comes in pieces.
+    skips_runs = False  # whether of a run of the same empty element two are enough
+
     def close(self) -> None:
         """End the document; it is called after an error too."""
 
@@ -71,8 +74,9 @@ def parse_xml(
     stream pass through. `declarations` knows afterwards what was declared. `where` names the document in the details.
     """
     declarations = declarations or DeclarationReader(where)
-    watched = _Watched(stream, declarations)
-    guarded = _guard(target or XmlTarget(), limits, doctype, where)
+    target = target or XmlTarget()
+    watched = _Watched(WithoutRuns(stream.read) if target.skips_runs else stream, declarations)
+    guarded = _guard(target, limits, doctype, where)
     parser = etree.XMLParser(
         target=guarded,  # type: ignore[arg-type]  # the stubs ask for all events; lxml takes any of them
         resolve_entities=False,

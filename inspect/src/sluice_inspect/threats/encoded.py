@@ -49,7 +49,6 @@ _READ_FLOOR_BYTES: Final = 1024**2
 _CUT_BYTES: Final = 4096  # the end of a shorter address is in the next window
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)  # of JSON and scripts
 _CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "", "f": ""}
-_SPACES: Final = re.compile(r"\s+")
 _UNESCAPED_MOST: Final = 5  # pages in `srcdoc` of pages, whose references are those of their page
 _ADDRESS_START: Final = re.compile(rb"data:([^,<>]{0,1000}+),")  # in lower case
 _ADDRESSES_MOST: Final = 100_000
@@ -255,7 +254,7 @@ def _without_spaces(text: str) -> str:
             kept.append(text[at:begin])
             at = end + len(closes)
         text = "".join((*kept, text[at:]))
-    return _SPACES.sub("", text.replace("<![CDATA[", "").replace("]]>", ""))
+    return "".join(text.replace("<![CDATA[", "").replace("]]>", "").split())
 
 
 def _parts_of(source: RandomAccess, known: set[bytes], *, is_joined: bool = False) -> Iterator[Part]:

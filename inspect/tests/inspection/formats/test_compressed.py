@@ -2,10 +2,13 @@
 
 import bz2
 import gzip
+import io
 import lzma
+import tarfile
+import time
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import zstandard
@@ -15,10 +18,11 @@ from lz4 import frame as lz4_frame
 from sluice_inspect.format import Format
 from sluice_inspect.formats import compressed
 from sluice_inspect.formats import zip as zip_archive
-from sluice_inspect.report import Finding, Limits, Outcome
+from sluice_inspect.report import Finding, Limits, Measure, Outcome
 from tests.inspection.formats import test_tar as tar
-from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
+from tests.inspection.formats.examining import Row, cuts, examine_bytes, source_of, verdicts
 from tests.inspection.formats.zip_samples import archive
+from tests.inspection.growth import slowness
 from tests.rows import each_row
 
 TEXT = b"".join(b"line %d of a text\n" % number for number in range(3000))
@@ -156,3 +160,37 @@ def test_huge_zstandard_frame_is_unpacked_in_bounded_memory() -> None:
 def test_content_that_ends_at_a_piece_boundary_is_sound(size: int) -> None:
     assert examine_bytes(GZIP.format_, gzip.compress(bytes(size))).outcome is Outcome.OK
     assert examine_bytes(zip_archive.FORMAT, archive(("zeros", bytes(size)))).outcome is Outcome.OK
+
+
+def measures(packed: Packed, data: bytes, limits: Limits | None = None) -> Mapping[str, Measure]:
+    with source_of(data) as source:
+        return packed.format_.examine(source, limits or Limits()).measures
+
+
+@each_row("packed", FORMATS, ids=lambda packed: packed.format_.name)
+def test_many_short_streams_take_little_longer_than_their_bytes(packed: Packed) -> None:
+    count = 20_000
+    data = packed.pack(b"") * count
+    began = time.process_time()
+    assert measures(packed, data)["streams"] == count
+    assert time.process_time() - began < 0.35 * slowness()
+
+
+@each_row("packed", FORMATS, ids=lambda packed: packed.format_.name)
+def test_many_empty_streams_are_partially_checked_past_the_time_limit(packed: Packed) -> None:
+    assert measures(packed, packed.pack(b"") * 2000, Limits(soft_seconds=-1))["partially_checked"] is True
+
+
+def test_frames_in_frames_are_unpacked() -> None:
+    def in_frames(data: bytes, size: int) -> bytes:
+        return b"".join(ZSTANDARD.pack(data[at : at + size]) for at in range(0, len(data), size))
+
+    inner, file = in_frames(TEXT, 1000), io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive_file:
+        member = tarfile.TarInfo("inner.zst")
+        member.size = len(inner)
+        archive_file.addfile(member, io.BytesIO(inner))
+    with source_of(in_frames(file.getvalue(), 777)) as source:
+        measured = ZSTANDARD.format_.examine(source, Limits()).measured
+    assert measured is not None
+    assert measured.facts["unpacked_bytes"] == len(file.getvalue()) + len(TEXT)

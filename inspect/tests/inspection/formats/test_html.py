@@ -2,14 +2,16 @@
 
 import base64
 import io
+import time
 from collections.abc import Iterable
 
 from sluice_inspect.formats.html import FORMAT
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Finding, Outcome
-from tests.inspection.formats.examining import Row, verdicts
+from tests.inspection.formats.examining import Row, examine_bytes, verdicts
 from tests.inspection.formats.office_packages import picture
+from tests.inspection.growth import slowness
 from tests.rows import each_row
 
 OLD_NAMES = ("a.doc", "a.dot", "a.xls", "a.xlt")
@@ -118,3 +120,21 @@ def test_other_text_is_a_mismatch_under_old_office_extensions(case: str, name: s
     assert (report.finding, report.flags) == (Finding.TYPE_MISMATCH, ()), report
     before = page("504") + make_compound({"WordDocument": bytes(9000)})
     assert inspect_file(io.BytesIO(before), filename=name).finding is Finding.TYPE_MISMATCH
+
+
+def test_elements_without_attributes_take_little_time() -> None:
+    data = page("<div>" * 100_000)
+    began = time.process_time()
+    assert examine_bytes(FORMAT, data).blank
+    assert time.process_time() - began < 0.5 * slowness()
+
+
+@each_row("tag", ["div", "b", "font", "table", "img", "audio", "input"])
+def test_element_without_attributes_shows_as_much_as_with_one_that_says_nothing(tag: str) -> None:
+    for content in ("", "text"):
+        bare, named = (examine_bytes(FORMAT, page(f"<{tag}{more}>{content}")).blank for more in ("", " lang=en"))
+        assert bare == named
+        hidden = [
+            examine_bytes(FORMAT, page(f"<p hidden><{tag}{more}>{content}</p>")).blank for more in ("", " lang=en")
+        ]
+        assert hidden[0] == hidden[1]

@@ -140,6 +140,8 @@ class _SheetsInk(ContentInk):
     """The ink of all displayed sheets. `headings` is the number of those that have column headings alone."""
 
     # Parsing stops at the first value that is no text. Colours and lines of empty cells do not count.
+    skips_runs = False  # each cell and column without a value moves the next
+
     def __init__(self, soft_seconds: float) -> None:
         super().__init__(soft_seconds)
         self.headings = 0

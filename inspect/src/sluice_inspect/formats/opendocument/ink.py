@@ -117,6 +117,7 @@ class ContentInk(XmlTarget):
     """Reads a content part until there is ink for sure; formats override `on_` methods and `is_muted`."""
 
     # Pictures are not decoded here: `pictures` holds the names of their parts.
+    skips_runs = True
     white_is_invisible = True  # texts and sheets are white unless they say otherwise, slides are not
 
     def __init__(self, soft_seconds: float) -> None:

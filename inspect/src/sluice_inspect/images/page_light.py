@@ -1,0 +1,106 @@
+"""The light on a page: is its background paper under some lamp, with soft shadows or without?"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluice_inspect.images.page_model import BLOTCHED, CELLS_LEAST, POWERS, Page, fitted, powers, texture
+from sluice_inspect.images.views import Levels
+
+_EVEN: Final = 12.0  # levels between the brightest and the darkest part of a page that need no explanation
+_SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]
+_FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
+_EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
+_LIT: Final = 0.4  # the same of a page with shadows
+_LIGHTER: Final = 0.07  # share of such a page that is brighter than that surface
+_SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond its outermost part
+_DEEP_SHADOW: Final = 0.2
+_SHADOW: Final = 0.07  # the same where it is darkest
+
+
+def is_lit_paper(page: Page, *, is_creased: bool) -> bool:
+    """Return whether the background is paper under some lamp, with soft shadows or without: of one tint, and bright.
+
+    Most of such a page is a smooth surface, and what is not, is darker. Fog, clouds and walls are neither.
+    """
+    step = max(1, round(4 * page.scale))
+    grid = page.background[step // 2 :: step, step // 2 :: step]
+    rows, columns = grid.shape[:2]
+    border = max(1, round(0.11 * min(rows, columns)))
+    y, x = (axis.ravel() for axis in np.mgrid[-1 : 1 : rows * 1j, -1 : 1 : columns * 1j])
+    inner = np.zeros((rows, columns), dtype=bool)
+    inner[border:-border, border:-border] = True
+    values, used = grid.mean(axis=2).ravel().astype(np.float64), inner.ravel()
+    low, high = (float(np.percentile(values[used], share)) for share in (1, 99))
+    if high - low > _EVEN:
+        if high < 150 or low < 0.3 * high:
+            return False
+        if grid.shape[2] == 3 and not _is_of_one_tint(grid[inner], page.quantum):
+            return False
+    height, width = page.masked.shape
+    terms = [powers(x, y)]
+    for is_turned, line in page.folds:
+        # A page that is turned to the left has its right edge on top.
+        place, other, length = (-x, y, width) if is_turned else (y, x, height)
+        where = np.interp((other + 1) / 2 * (len(line) - 1), np.arange(len(line)), line) / length * 2 - 1
+        distance = (place - where) * length / 2 / page.scale
+        side, away = np.sign(distance), np.abs(distance)
+        # The parts of a folded page face the lamp differently.
+        terms += [(side * np.exp(-away / reach))[:, None] for reach in (12, 30)] + [np.exp(-away / 12)[:, None]]
+        used = used & (away > 4)
+    if used.sum() < CELLS_LEAST:
+        return False
+    light = np.log(np.maximum(values, 1))
+    grain = 0.7 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0
+    is_blotched = texture(page) > BLOTCHED
+    off = (0.02 if is_blotched else 0.01 if page.folds else 0.006) + grain
+    surface = np.concatenate(terms, axis=1)
+    for rest in _unlit(light, surface, used, off):
+        if is_creased and float((np.abs(rest) <= _FACET).mean()) > 0.95:
+            return True
+        if float((np.abs(rest) <= off).mean()) >= _EVENLY_LIT or _is_shadowed(rest, off, _SHADOW):
+            return True
+    # In a deep shadow the light that is left comes from everywhere, and is less even.
+    return any(_is_shadowed(rest, off + 0.009, _DEEP_SHADOW) for rest in _unlit(light, surface, used, off + 0.009))
+
+
+def _is_shadowed(rest: NDArray[np.float64], off: float, least: float) -> bool:
+    """Return whether most of a page is evenly lit, and the rest is darker, by more than the unevenness of other things."""
+    lit, lighter = float((np.abs(rest) <= off).mean()), float((rest > 2 * off).mean())
+    half, deep = float(((rest < -off) & (rest >= -off - _SHADE)).mean()), float((rest < -off - _SHADE).mean())
+    return lit >= _LIT and lighter <= _LIGHTER and float(np.percentile(rest, 1)) < -least and half <= 0.8 * deep + 0.05
+
+
+def _unlit(
+    values: NDArray[np.float64], terms: NDArray[np.float64], used: NDArray[np.bool_], off: float
+) -> Iterator[NDArray[np.float64]]:
+    """Yield what differs from each smooth surface on which most of the values may be; those in shadows are below it."""
+    # First a surface of the second degree above a share of the values, then of the second and the fourth degree through
+    # those that are near it.
+    few = terms[:, _SECOND_DEGREE]
+    for share in (0.6, 0.8, 0.92):
+        weights, rest = np.ones(len(values)), values
+        for _ in range(15):
+            weighted = few[used] * weights[used, None]
+            factors = np.linalg.lstsq(weighted.T @ few[used], weighted.T @ values[used], rcond=None)[0]
+            rest = values - few @ factors
+            weights = np.where(rest > 0, share, 1 - share) / np.maximum(np.abs(rest), 0.002)
+        near = used & (np.abs(rest) < 3 * off + 0.02)
+        for degree in (terms, few):
+            fitting, refined = near, rest
+            for _ in range(8):
+                if fitting.sum() < max(CELLS_LEAST, 0.2 * used.sum()):
+                    break
+                refined = values - degree @ fitted(degree[fitting], values[fitting])
+                fitting = used & (np.abs(refined) < 1.5 * off + 0.004)
+            yield refined[used]
+
+
+def _is_of_one_tint(cells: Levels, quantum: float) -> bool:
+    tint = cells / np.maximum(cells.mean(axis=1, keepdims=True), 1)
+    usual = np.median(tint, axis=0)
+    if float(np.ptp(usual)) > 0.25:
+        return False
+    return float(np.percentile(np.abs(tint - usual), 97)) <= 0.03 + (quantum / 150 if quantum >= 3 else 0)

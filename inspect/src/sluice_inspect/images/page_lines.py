@@ -1,0 +1,258 @@
+"""The lines of an empty page, whose brightness is the same all along: dark edges, folds, streaks of a feeder."""
+
+import math
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluice_inspect.images.page_model import EDGE_MOST, PAPER, Line, Mask, Page, greatest_around, rotations
+from sluice_inspect.images.views import Levels, max_over_channels
+
+_OUTSIDE: Final = 0.7  # brightness of what lies beyond the edge of a page, as a share of the page's
+_OUTSIDE_MOST: Final = 0.13  # share of a side up to which it reaches
+_LINES_MOST: Final = 12  # lines of one direction from edge to edge that are no print
+_REGULAR_LEAST: Final = 4
+_TILT: Final = 5.0  # millimetres by which such a line is askew at most
+_SEEN: Final = 0.7  # share of its length in which it is seen
+_FOLD_MOST: Final = 75.0  # levels of a fold; a darker line is drawn, unless it is exactly in line with the picture
+_STREAK_MOST: Final = 140.0
+
+
+def model_edges(page: Page) -> None:
+    """Take for background, or mask, the dark edges of a scan, whose brightness is the same all along."""
+    depths = []
+    outside = _mask_outside(page)
+    for turn, (levels, background, masked) in enumerate(rotations(page)):
+        if outside[turn]:
+            depths.append(outside[turn])
+            continue
+        most = int(EDGE_MOST * levels.shape[0])
+        off = max_over_channels(np.abs(levels[:most] - np.rot90(page.surface, turn)[:most])) > max(8.0, page.threshold)
+        window = max(3, round(8 * page.scale))
+        smooth = _smoothed(off.astype(np.float32), window) > 0.5  # a shadow is there all along, letters are not
+        near = round(2.5 * page.scale)
+        starts = smooth[:near].any(axis=0)
+        depths.append(0)
+        if starts.mean() < 0.25:  # less is the shadow of a neighbouring edge
+            continue
+        depth = np.where(starts, np.where(smooth, np.arange(1, most + 1)[:, None], 0).max(axis=0), 0).astype(np.float32)
+        line = _straightened(depth, page.scale)
+        depths[-1] = round(float(np.percentile(line, 98)) + 4.5 * page.scale)
+        abrupt = max_over_channels(np.abs(levels[:most] - background[:most])) > page.threshold
+        if abrupt.any(axis=0).mean() > 0.1:  # the background follows a soft shadow
+            _subtract_along(page.scale, (levels, background, masked), line, (-most, round(5 * page.scale)))
+    for turn, (_, _, masked) in enumerate(rotations(page)):
+        masked[: max(1, round(1.5 * page.scale))] = True
+        # Where two edges meet, neither is the same all along.
+        if depths[turn] and depths[(turn - 1) % 4]:
+            masked[: depths[turn], : depths[(turn - 1) % 4]] = True
+
+
+def _mask_outside(page: Page) -> list[int]:
+    """Mask what lies beyond the edges of the page, much darker than it, and return its depth for each edge."""
+    depths = []
+    for levels, _, masked in rotations(page):
+        height, width = masked.shape
+        most, count = int(_OUTSIDE_MOST * height), max(6, round(width / (18 * page.scale)))
+        by, beyond = max(1, round(0.6 * page.scale)), round(2.5 * page.scale)
+        grey = levels[: most + beyond].mean(axis=2)
+        columns = np.array_split(np.arange(width), count)
+        edges = np.zeros(count)
+        for number, part in enumerate(columns):
+            profile = np.pad(np.median(grey[:, part], axis=1), (2 * by, 0), mode="edge")
+            inside, outside = profile[4 * by :], profile[: -4 * by]
+            found = np.flatnonzero((outside < _OUTSIDE * inside) & (inside > PAPER))
+            edges[number] = found[-1] + 1 if len(found) else 0
+        seen = np.flatnonzero(edges)
+        depths.append(0)
+        if not len(seen) or np.ptp(seen) >= len(seen) or (len(seen) < 3) or (seen[0] > 0 and seen[-1] < count - 1):
+            continue
+        lines = np.where(edges > 0, edges + beyond, 0).astype(np.int64)
+        dark = np.concatenate([grey[: max(0, int(edges[number]) - beyond), columns[number]].ravel() for number in seen])
+        if dark.size and float(np.percentile(dark, 95)) > 0.8 * float(np.median(grey[-beyond:])):
+            continue  # something is written there
+        for part, depth in zip(columns, lines, strict=True):
+            masked[:depth, part] = True
+        depths[-1] = int(lines.max())
+    return depths
+
+
+def _straightened(depth: Line, scale: float) -> Line:
+    """Return a line through depths without what sticks out of it."""
+    window = max(3, round(20 * scale)) | 1
+    padded = np.pad(depth, window // 2, mode="edge")
+    line: Line = np.median(np.lib.stride_tricks.sliding_window_view(padded, window), axis=1).astype(np.float32)
+    return line
+
+
+def _smoothed(plane: NDArray[np.float32], window: int) -> NDArray[np.float32]:
+    """Return running means along the rows."""
+    total = np.cumsum(np.pad(plane, ((0, 0), (window // 2 + 1, window - window // 2 - 1)), mode="edge"), axis=1)
+    means: NDArray[np.float32] = ((total[:, window:] - total[:, :-window]) / window).astype(np.float32)
+    return means
+
+
+def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Line, reach: tuple[int, int]) -> None:
+    """Make the brightness that is usual at each distance from a line across the page the background there.
+
+    What is there only here and there, such as a word in the shadow, still differs from it.
+    """
+    levels, background, masked = planes
+    height, width = levels.shape[:2]
+    offsets = np.arange(reach[0], reach[1] + 1)
+    rows = np.rint(line)[None, :].astype(np.int64) + offsets[:, None]
+    inside = (rows >= 0) & (rows < height)
+    rows = np.clip(rows, 0, height - 1)
+    columns = np.broadcast_to(np.arange(width), rows.shape)
+    values = np.where(inside[..., None], levels[rows, columns], np.nan)
+    count = max(2, round(width / (18 * scale)))
+    edges = np.linspace(0, width, count + 1).astype(np.int64)
+    with np.errstate(all="ignore"):
+        middles = np.stack([_nan_median(values[:, left:right]) for left, right in pairwise(edges)], axis=1)
+    centres = (edges[:-1] + edges[1:]) / 2
+    usual = np.empty_like(values)
+    for row in range(len(offsets)):
+        for channel in range(levels.shape[2]):
+            known = ~np.isnan(middles[row, :, channel])
+            usual[row, :, channel] = (
+                np.interp(np.arange(width), centres[known], middles[row, known, channel]) if known.any() else np.nan
+            )
+    valid = inside & ~np.isnan(usual[..., 0])
+    background[rows[valid], columns[valid]] = usual[valid]
+    # A sharp transition is a matter of single pixels.
+    slope = max_over_channels(np.abs(np.diff(usual, axis=0, append=usual[-1:])))
+    steep = _grown_down(np.nan_to_num(slope) > 6, max(2, round(scale))) & valid
+    masked[rows[steep], columns[steep]] = True
+
+
+def _nan_median(values: Levels) -> NDArray[np.float32]:
+    known = ~np.isnan(values[..., 0])
+    enough = known.mean(axis=1) > 0.3
+    middle = np.full((values.shape[0], values.shape[2]), np.nan, dtype=np.float32)
+    if enough.any():
+        middle[enough] = np.nanmedian(values[enough], axis=1)
+    return middle
+
+
+def _grown_down(mask: Mask, by: int) -> Mask:
+    """Return a mask that reaches `by` rows further up and down."""
+    padded = np.pad(mask, ((by, by), (0, 0)))
+    grown: Mask = np.asarray(np.lib.stride_tricks.sliding_window_view(padded, 2 * by + 1, axis=0).any(axis=2))
+    return grown
+
+
+def model_lines(page: Page) -> bool:
+    """Take for background the straight lines from edge to edge: folds, and streaks of a feeder.
+
+    Return False if there are so many, or at such regular distances, that they are a print.
+    """
+    for is_turned, (levels, background, masked) in zip((False, True), rotations(page), strict=False):
+        lines = _lines(page, levels)
+        places = np.sort([float(line.mean()) for line in lines])
+        if len(places) > _LINES_MOST or _is_regular(np.diff(places)):
+            return False
+        for line in lines:
+            reach = round(4 * page.scale)
+            _subtract_along(page.scale, (levels, background, masked), line, (-reach, reach))
+            page.folds.append((is_turned, line))
+    return True
+
+
+def _is_regular(distances: NDArray[np.float64]) -> bool:
+    """Return whether lines or dots are as far apart as those of ruled paper."""
+    if len(distances) < _REGULAR_LEAST:
+        return False
+    usual = float(np.median(distances))
+    return float((np.abs(distances - usual) < 0.08 * usual).mean()) > 0.6
+
+
+def _lines(page: Page, levels: Levels) -> list[Line]:
+    """Return the rows of each faint straight line that reaches from the left to the right edge."""
+    height, width = levels.shape[:2]
+    count = max(8, round(width / (7 * page.scale)))
+    edges = np.linspace(0, width, count + 1).astype(np.int64)
+    grey = levels.mean(axis=2)
+    means = np.stack([np.median(grey[:, a:b], axis=1) for a, b in pairwise(edges)], axis=1)
+    strength = _valleys_and_ridges(means, round(2.2 * page.scale))
+    least = max(1.2, 0.8 * page.noise, 4 * float(strength.mean()))
+    by = max(1, round(0.35 * page.scale))
+    near = greatest_around(strength, by)
+    places = (np.arange(count) + 0.5) / count - 0.5
+    reaches = max(2, count // 10)
+    most = round(_TILT * page.scale)
+    votes, tilts = np.zeros(height), np.zeros(height)
+    for tilt in range(-most, most + 1, max(1, by)):
+        turned = np.stack([np.roll(near[:, c], -round(tilt * places[c])) for c in range(count)], axis=1)
+        seen = turned > least
+        share = seen.mean(axis=1)
+        share[(seen[:, :reaches].sum(axis=1) < reaches - 1) | (seen[:, -reaches:].sum(axis=1) < reaches - 1)] = 0
+        # of lines that pass through the same row the strongest is the right one
+        score = np.where(share >= _SEEN, share + 0.001 * np.minimum(turned, 100).mean(axis=1), 0)
+        better = score > votes
+        votes[better], tilts[better] = score[better], tilt
+    lines: list[Line] = []
+    free = np.ones(height, dtype=bool)
+    free[: round(3 * page.scale)] = free[-round(3 * page.scale) :] = False
+    while (found := int(np.argmax(np.where(free, votes, 0)))) >= 0 and free[found] and votes[found] > 0:
+        free[max(0, found - round(4 * page.scale)) : found + round(4 * page.scale) + 1] = False
+        guess = found + tilts[found] * places
+        window = np.rint(guess)[None, :].astype(np.int64) + np.arange(-2 * by, 2 * by + 1)[:, None]
+        rows = np.clip(window, 0, height - 1)
+        around = strength[rows, np.arange(count)]
+        deepest = np.clip(np.rint(guess).astype(np.int64) + around.argmax(axis=0) - 2 * by, 0, height - 1)
+        depth = around.max(axis=0)
+        on_line = depth > least
+        slope, start = np.polyfit(places[on_line], deepest[on_line], 1)
+        line = (start + slope * ((np.arange(width) + 0.5) / width - 0.5)).astype(np.float32)
+        if float(np.median(depth[on_line])) <= (_STREAK_MOST if abs(slope) <= 1.5 else _FOLD_MOST):
+            lines.append(line)
+        if len(lines) > _LINES_MOST:
+            break
+    return lines
+
+
+def _valleys_and_ridges(means: NDArray[np.float32], by: int) -> NDArray[np.float32]:
+    """Return by how much each value is below both, or above both, of those `by` rows away; 0 on a step between two tones."""
+    padded = np.pad(means, ((by, by), (0, 0)), mode="edge")
+    above, below = padded[: -2 * by], padded[2 * by :]
+    depth: NDArray[np.float32] = np.maximum(
+        np.maximum(np.minimum(above, below) - means, means - np.maximum(above, below)), 0
+    )
+    return depth
+
+
+def has_horizon(page: Page) -> bool:
+    """Return whether two tones meet in a sharp straight line across the page that is no fold."""
+    for is_turned, (levels, _, _) in zip((False, True), rotations(page), strict=False):
+        height, width = levels.shape[:2]
+        count = max(8, round(width / (12 * page.scale)))
+        edges = np.linspace(0, width, count + 1).astype(np.int64)
+        grey = levels.mean(axis=2)
+        means = np.stack([grey[:, a:b].mean(axis=1) for a, b in pairwise(edges)], axis=1)
+        near, far = round(4 * page.scale), round(12 * page.scale)
+        close = _steps_across(means, round(1.5 * page.scale))
+        sums = np.cumsum(np.pad(means, ((far + 1, far), (0, 0)), mode="edge"), axis=0, dtype=np.float64)
+        band = (sums[far - near :] - sums[: near - far]) / (far - near)  # the mean of the rows above each
+        wide = band[far + near : far + near + height] - band[:height]
+        least = max(2.5, 2 * page.noise / math.sqrt(6 * page.scale), 1.5 * page.grey_quantum)
+        is_sharp = (np.abs(close) > 0.45 * np.abs(wide)) & (np.abs(wide) > least) & (np.abs(close) < 1.6 * np.abs(wide))
+        for fold in (line for turned, line in page.folds if turned is is_turned):
+            at = round(float(fold.mean()))
+            is_sharp[max(0, at - round(12 * page.scale)) : at + round(12 * page.scale)] = False
+        inner = slice(round(EDGE_MOST * 1.5 * height), height - round(EDGE_MOST * 1.5 * height))
+        for sign in (-1, 1):
+            sharp = greatest_around(
+                (is_sharp & (wide * sign > 0) & (close * sign > 0)).astype(np.float32), round(1.5 * page.scale)
+            )
+            if sharp[inner].mean(axis=1).max(initial=0) >= 0.8:
+                return True
+    return False
+
+
+def _steps_across(means: NDArray[np.float32], by: int) -> NDArray[np.float32]:
+    """Return the difference of what is `by` rows below and `by` rows above each value."""
+    padded = np.pad(means, ((by, by), (0, 0)), mode="edge")
+    steps: NDArray[np.float32] = padded[2 * by :] - padded[: -2 * by]
+    return steps

@@ -1,0 +1,327 @@
+"""The marks that scanning and handling leave on an empty page: holes, staples, dust, turned corners, creases, the other side's text."""
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sluice_inspect.images.page_model import BLOTCHED, Page, blurred, greatest_around, texture
+
+_BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
+_LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
+_BLOTCH: Final = 11.5  # levels of its strongest marks at most, if there are few
+CELL: Final = 0.5  # millimetres
+_STAPLE: Final = (9.2, 18.5)  # millimetres of a staple
+_RINGING: Final = 2.5  # millimetres around a dark mark in which compression leaves faint ones
+_RINGS: Final = 0.2  # their share of its contrast
+_CREASE: Final = 30.0  # levels of a crease at most
+_CREASE_LENGTH: Final = 30.0  # millimetres of most of them: no written word is so long
+_CREASES_LEAST: Final = 120.0  # millimetres of all creases together
+_SPECK: Final = 1.6  # millimetres of a speck of dust
+_ALONE: Final = 2.5  # millimetres around it without a mark
+_SPECKS_MOST: Final = 60
+_CELLS_MOST: Final = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Connected marks; its box and centre are in millimetres."""
+
+    cells: NDArray[np.int64]  # rows and columns of the grid of half millimetres
+    left: float
+    top: float
+    right: float
+    bottom: float
+    contrast: float
+    weakest: float  # contrast of its weaker cells
+
+    @property
+    def size(self) -> int:
+        return len(self.cells)
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
+    def near(self, axis: int) -> float:
+        return self.top if axis else self.left
+
+    def far(self, axis: int) -> float:
+        return self.bottom if axis else self.right
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+
+def parts_of(page: Page) -> list[_Part]:
+    """Return what stands out of the background, in connected parts. Too much of it is one part."""
+    off = page.off
+    step = max(1, round(CELL * page.scale))
+    rows, columns = -(-off.shape[0] // step), -(-off.shape[1] // step)
+    padded = np.zeros((rows * step, columns * step), dtype=np.float32)
+    padded[: off.shape[0], : off.shape[1]] = off
+    # place by place within the cells, as along planes
+    places = [padded[y::step, x::step] for y in range(step) for x in range(step)]
+    strongest = reduce(np.maximum, places)
+    counts = sum((place > page.threshold).astype(np.uint8) for place in places)
+    marked = (counts >= min(2, step * step)) | (strongest > 2 * page.threshold)
+    unit = step / page.scale
+    around = max(1, round(_RINGING / unit))
+    marked &= strongest > _RINGS * greatest_around(greatest_around(strongest, around).T, around).T
+    found = np.argwhere(marked)
+    if len(found) > _CELLS_MOST:
+        return [_part(found, strongest, unit)]
+    left = {(int(y), int(x)) for y, x in found}
+    parts = []
+    while left:
+        stack = [left.pop()]
+        cells = []
+        while stack:
+            y, x = stack.pop()
+            cells.append((y, x))
+            for near in ((y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)):
+                if near in left:
+                    left.remove(near)
+                    stack.append(near)
+        parts.append(_part(np.array(cells), strongest, unit))
+    return parts
+
+
+def unexplained(page: Page) -> list[_Part]:
+    """Return the parts that are beyond doubt; small and faint ones are judged in full resolution."""
+    return [part for part in parts_of(page) if part.size > 2 and (part.size > 8 or part.contrast > 2 * page.threshold)]
+
+
+def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float) -> _Part:
+    (top, left), (bottom, right) = cells.min(axis=0), cells.max(axis=0) + 1
+    weakest, contrast = np.percentile(strongest[cells[:, 0], cells[:, 1]], (25, 90))
+    return _Part(cells, left * unit, top * unit, right * unit, bottom * unit, float(contrast), float(weakest))
+
+
+def mask_handling(page: Page) -> None:
+    """Mask what is known by its shape and place: holes, staples, turned corners, dust."""
+    height, width = (side / page.scale for side in page.masked.shape)
+    everything = parts_of(page)
+    parts = [part for part in everything if part.size > 1]
+    handled = [
+        *_holes(parts, width, height),
+        *_torn_holes(parts, width, height),
+        *_staples(parts, width, height),
+        *_turned_corners(parts, width, height),
+        *_crossings(page, parts),
+    ]
+    for part in handled:
+        _mask_part(page, part, 1.5)
+    known = {id(part) for part in handled}
+    for part in _specks([part for part in everything if id(part) not in known], max(_SPECK, 4.5 / page.scale)):
+        _mask_part(page, part, 0.7)
+
+
+def mask_cells(page: Page, parts: list[_Part]) -> None:
+    """Mask what parts cover, and what is near them."""
+    step = max(1, round(CELL * page.scale))
+    height, width = page.masked.shape
+    plane = np.zeros((-(-height // step), -(-width // step), 1), dtype=np.float32)
+    for part in parts:
+        plane[part.cells[:, 0], part.cells[:, 1]] = 1
+    near = blurred(plane, round(3.5 * page.scale / step))[..., 0] > 1e-6
+    page.masked |= near.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
+
+
+def _mask_part(page: Page, part: _Part, pad: float) -> None:
+    top, bottom = (round((line + sign * pad) * page.scale) for line, sign in ((part.top, -1), (part.bottom, 1)))
+    left, right = (round((line + sign * pad) * page.scale) for line, sign in ((part.left, -1), (part.right, 1)))
+    page.masked[max(0, top) : bottom, max(0, left) : right] = True
+
+
+def _specks(parts: list[_Part], most: float) -> list[_Part]:
+    """Return the specks of dust: tiny, with nothing near that they could be a dot of, and not all over the page."""
+    specks = []
+    boxes = np.array([(part.left, part.top, part.right, part.bottom) for part in parts]).reshape(-1, 4)
+    for index, part in enumerate(parts):
+        if max(part.width, part.height) > most:
+            continue
+        gaps = np.maximum(
+            np.maximum(boxes[:, 0] - part.right, part.left - boxes[:, 2]),
+            np.maximum(boxes[:, 1] - part.bottom, part.top - boxes[:, 3]),
+        )
+        gaps[index] = math.inf
+        if gaps.min(initial=math.inf) > _ALONE:
+            specks.append(part)
+    return specks if len(specks) <= _SPECKS_MOST else []
+
+
+def _torn_holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
+    """Return the holes of a spiral: a long row along an edge, alike and at regular distances, some open to the edge."""
+    for along, across, length, depth in ((1, 0, height, width), (0, 1, width, height)):
+        for far in (False, True):
+            strip = [part for part in parts if (depth - part.far(across) if far else part.near(across)) < 12]
+            strip = [part for part in strip if part.far(across) - part.near(across) <= 18]
+            row = sorted(
+                (part for part in strip if 1.8 <= part.far(along) - part.near(along) <= 9),
+                key=lambda part: part.centre[along],
+            )
+            places = np.array([part.centre[along] for part in row])
+            if len(row) < 8 or float(np.ptp(places)) < 0.6 * length:
+                continue
+            distances = np.diff(places)
+            usual = float(np.median(distances))
+            times = np.rint(distances / usual)  # of some holes nothing is seen
+            if usual >= 4.5 and float((np.abs(distances - times * usual) < 0.12 * usual).mean()) > 0.75:
+                # A word among the holes reaches further into the page than they do.
+                reach = [part.near(across) if far else part.far(across) for part in row]
+                deepest = float(np.median(reach)) + (-1.2 if far else 1.2)
+                least = 0.25 * float(np.median([part.contrast for part in row]))
+                return [
+                    part
+                    for part in strip
+                    if part.contrast >= least and (part.near(across) >= deepest if far else part.far(across) <= deepest)
+                ]
+    return []
+
+
+def _crossings(page: Page, parts: list[_Part]) -> list[_Part]:
+    """Return the faint marks where two folds cross, and neither is as usual."""
+    width = page.masked.shape[1]
+    level = [line for is_turned, line in page.folds if not is_turned]
+    upright = [line for is_turned, line in page.folds if is_turned]
+    places = []
+    for across in level:
+        for down in upright:
+            y = float(across.mean())
+            x = width - 1 - float(down[min(len(down) - 1, max(0, round(y)))])
+            places.append((x / page.scale, float(across[min(width - 1, max(0, round(x)))]) / page.scale))
+    return [
+        part
+        for part in parts
+        if part.contrast <= _CREASE
+        and max(part.width, part.height) <= 14
+        and any(math.dist(part.centre, place) < 10 for place in places)
+    ]
+
+
+def _turned_corners(parts: list[_Part], width: float, height: float) -> list[_Part]:
+    """Return what is seen of a corner that is turned over or missing: it reaches both edges of the page."""
+    corners = []
+    for part in parts:
+        from_side = min(part.left, width - part.right)
+        from_end = min(part.top, height - part.bottom)
+        if max(from_side, from_end) <= 2.5 and max(part.width, part.height) <= 45 and min(part.width, part.height) >= 4:
+            corners.append(part)
+    return corners
+
+
+def _holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
+    """Return the punched holes: round, alike, in a line along an edge, and symmetric about the middle of that edge."""
+    round_ones = [
+        part
+        for part in parts
+        if 3.5 <= part.width <= 13
+        and 3.5 <= part.height <= 13
+        and 0.7 < part.width / part.height < 1.4
+        and part.size * CELL**2 > 0.3 * part.width * part.height
+    ]
+    holes = []
+    for along, across, length, depth in ((1, 0, height, width), (0, 1, width, height)):
+        for near in (False, True):
+            row = [
+                part for part in round_ones if 4 < (depth - part.centre[across] if near else part.centre[across]) < 24
+            ]
+            for part in row:
+                mirrored = length - part.centre[along]
+                if any(
+                    abs(other.centre[along] - mirrored) < 0.06 * length
+                    and abs(other.centre[across] - part.centre[across]) < 4
+                    and 0.7 < other.width / part.width < 1.4
+                    and (other is not part or len(row) % 2 == 1)
+                    for other in row
+                ) and len(row) in {2, 3, 4, 6}:
+                    holes.append(part)
+    return holes
+
+
+def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
+    """Return the staples and their holes: short straight lines, or two dots as far apart, near a corner of the page."""
+    staples: list[_Part] = []
+    for right in (False, True):
+        for low in (False, True):
+            corner = [
+                part
+                for part in parts
+                if (width - part.left if right else part.right) < 34
+                and (height - part.top if low else part.bottom) < 34
+            ]
+            if len(corner) > 4:
+                continue
+            dots = [part for part in corner if max(part.width, part.height) <= 3 and part.contrast > 25]
+            cut = [
+                dot
+                for dot in dots
+                if min(width - dot.right if right else dot.left, height - dot.bottom if low else dot.top) < 7
+                and 0.6 < dot.width / dot.height < 1.7
+            ]  # the other hole may lie outside of what was scanned
+            if len(dots) == 1 and cut:
+                staples += cut
+            if len(dots) == 2 and _STAPLE[0] < math.dist(dots[0].centre, dots[1].centre) < _STAPLE[1]:
+                staples += dots
+            if not low:  # a stroke in a lower corner is somebody's
+                staples += [part for part in corner if part.contrast > 40 and _is_straight(part)]
+    return staples
+
+
+def _is_straight(part: _Part) -> bool:
+    points = part.cells * CELL
+    centred = points - points.mean(axis=0)
+    long, short = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(centred.T))[::-1], 1e-6)) * math.sqrt(12)
+    return bool(_STAPLE[0] <= long <= _STAPLE[1] and short < 1.5 and part.weakest > 0.5 * part.contrast)
+
+
+def are_creases(page: Page, parts: list[_Part]) -> bool:
+    """Return whether all marks are creases of a page that was crumpled: many faint, long, thin lines in all directions."""
+    if any(part.contrast > max(_CREASE, 1.5 * page.threshold) for part in parts):
+        return False
+    cells = np.concatenate([part.cells for part in parts])
+    long = [part for part in parts if math.hypot(part.width, part.height) >= 8]
+    if sum(math.hypot(part.width, part.height) for part in long) < _CREASES_LEAST:
+        return False
+    if sum(part.size for part in long) < 0.8 * len(cells):
+        return False
+    lengths = np.repeat([math.hypot(part.width, part.height) for part in parts], [part.size for part in parts])
+    if float(np.median(lengths)) < _CREASE_LENGTH:
+        return False
+    plane = np.zeros((int(cells[:, 0].max()) + 1, int(cells[:, 1].max()) + 1, 1), dtype=np.float32)
+    plane[cells[:, 0], cells[:, 1]] = 1
+    around = blurred(plane, 6)[cells[:, 0], cells[:, 1], 0]  # 6.5 mm: written lines are denser
+    return float(np.median(around)) < 0.45
+
+
+def absorb_bleeding(page: Page, parts: list[_Part]) -> bool:
+    """Take for background what shines through from the other side: faint, blurred lines of text all over the page."""
+    if np.percentile([part.contrast for part in parts], 95) > _BLEEDING:
+        return False
+    if texture(page) > BLOTCHED and max(part.contrast for part in parts) < _BLOTCH:
+        return True
+    if len(parts) < 20:
+        return False
+    rest = page.levels - page.background
+    rest[page.masked] = 0
+    blurry = blurred(rest, max(1, round(0.5 * page.scale)))
+    marked = page.off > page.threshold
+    is_darker = rest.min(axis=2) < -0.5 * page.threshold
+    if float(np.median(page.background)) < 150 or is_darker[marked].mean() < 0.97:
+        return False
+    # What the paper blurred has no edges: little is left without its own blur.
+    edges = float(np.sqrt(max(np.square((rest - blurred(rest, 1))[marked]).mean() - page.noise**2, 0.0)))
+    if edges > 0.3 * float(np.abs(rest[marked]).max(axis=1).mean()):
+        return False
+    page.background += np.clip(blurry, -1.3 * _BLEEDING, 0)
+    # What little is left is judged in full resolution.
+    return sum(part.size for part in unexplained(page)) <= _LEFT * sum(part.size for part in parts)

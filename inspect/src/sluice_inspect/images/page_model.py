@@ -1,0 +1,200 @@
+"""A scanned page as numbers: its levels at one scale, its background, and what of it is explained."""
+# Lengths are in millimetres of a page whose longer side is 297; on smaller paper they are up to 1.4 times as long.
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from sluice_inspect.images.views import Levels, PictureView, max_over_channels
+
+Mask = NDArray[np.bool_]
+Line = NDArray[np.float32]
+_LONGER: Final = 297.0
+_SIDE: Final = 1188  # pixels of the longer side at which the page is modelled: 4 in a millimetre
+_SHARP: Final = 1.1  # millimetres around a pixel whose mean it is compared with
+_GRAIN: Final = 2.0  # millimetres of a cell of the background
+_WINDOW: Final = 7  # cells whose median is the background
+_RICH: Final = 0.2  # share of cells off the background that no empty page has
+_QUANTUM_MOST: Final = 20.0  # levels between two levels of a page; more is print
+_OFF: Final = 6.0  # levels off the background from which a difference is examined, if noise is below a fifth of it
+EDGE_MOST: Final = 0.1  # share of a side up to which the dark edge of a scan reaches
+POWERS: Final = [(a, b) for a in range(5) for b in range(5 - a)]
+BLOTCHED: Final = 1.3
+CELLS_LEAST: Final = 60
+PAPER: Final = 110.0  # level of the background below which no page is seen
+
+
+@dataclass(slots=True)
+class Page:
+    """A page at the scale of the model: what it shows, and what of it is explained."""
+
+    levels: Levels
+    background: Levels
+    surface: Levels  # the same as a smooth surface throughout
+    scale: float  # pixels in a millimetre
+    noise: float
+    quantum: float  # levels between neighbouring levels of a page that was compressed heavily
+    grey_quantum: float  # the same without its colours
+    masked: Mask  # what is explained by its shape and place
+    folds: list[tuple[bool, Line]]
+
+    @property
+    def off(self) -> NDArray[np.float32]:
+        """The largest difference of a channel to the background, nothing where it is explained."""
+        worst = max_over_channels(np.abs(self.levels - self.background))
+        worst[self.masked] = 0
+        return worst
+
+    @property
+    def threshold(self) -> float:
+        """Levels off the background from which a difference is a mark."""
+        return max(_OFF, 5 * self.noise, 1.2 * self.quantum if self.quantum >= 2 else 0.0)
+
+
+def read_page(view: PictureView, compressed: list[float]) -> Page | None:
+    """Return a page at the scale of the model; None if too much is on it.
+
+    `compressed`: the steps between levels that compression left, of grey and then of colours.
+    """
+    factor = max(1.0, max(view.width, view.height) / _SIDE)
+    width, height = round(view.width / factor), round(view.height / factor)
+    levels = _reduced(view, width, height)
+    scale = max(width, height) / _LONGER
+    cell = max(2, round(_GRAIN * scale))
+    rows, columns = height // cell, width // cell
+    blocks = levels[: rows * cell, : columns * cell].reshape(rows, cell, columns, cell, -1).transpose(0, 2, 4, 1, 3)
+    grid = np.median(blocks.reshape(rows, columns, levels.shape[2], -1), axis=3).astype(np.float32)
+    surface = _surface(grid)
+    half = _WINDOW // 2
+    padded = np.pad(grid - surface, ((half, half), (half, half), (0, 0)), mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (_WINDOW, _WINDOW), axis=(0, 1))
+    smooth = surface + np.median(windows, axis=(3, 4)).astype(np.float32)
+    if (max_over_channels(np.abs(grid - smooth)) > 2 * _OFF).mean() > _RICH:
+        return None
+    steps = np.diff(levels, axis=1)
+    noise = max(0.5, float(1.4826 * np.median(np.abs(steps - np.median(steps))) / math.sqrt(2)))
+    quantum, grey_quantum = _quantum(levels), _quantum(levels.mean(axis=2, keepdims=True))
+    for number, step in enumerate(compressed):
+        quantum = max(quantum, step * (1.77 if number else 1.0))  # colours are weighted in RGB
+        grey_quantum = max(grey_quantum, step) if number == 0 else grey_quantum
+    page = Page(
+        levels,
+        background=_resized(smooth, width, height),
+        surface=_resized(surface, width, height),
+        scale=scale,
+        noise=noise,
+        quantum=quantum,
+        grey_quantum=grey_quantum,
+        masked=np.zeros((height, width), dtype=bool),
+        folds=[],
+    )
+    _follow_soft_light(page)
+    return page
+
+
+def _follow_soft_light(page: Page) -> None:
+    """Make what has no sharp edge the background: light, and shadows of hands."""
+    # A stroke, and the edge of anything drawn, differs from the mean of two millimetres around it; a shadow does not.
+    sharp = max_over_channels(np.abs(page.levels - blurred(page.levels, round(_SHARP * page.scale)))) > page.threshold
+    far = (~sharp).astype(np.float32)[..., None]
+    far = (blurred(far, max(1, round(0.75 * page.scale))) > 0.999).astype(np.float32)
+    share = blurred(far, round(2 * page.scale))
+    near = blurred(page.levels * far, round(2 * page.scale)) / np.maximum(share, 0.01)
+    page.background = np.where(share > 0.08, near, page.background).astype(np.float32)
+
+
+def _surface(grid: Levels) -> Levels:
+    """Return the surface of the fourth degree that fits a grid best, without its outermost cells and what is off it."""
+    rows, columns, channels = grid.shape
+    y, x = (axis.ravel() for axis in np.mgrid[-1 : 1 : rows * 1j, -1 : 1 : columns * 1j])
+    terms = powers(x, y)
+    values = grid.reshape(-1, channels).astype(np.float64)
+    used = np.maximum(np.abs(x), np.abs(y)) < 1 - 2 * EDGE_MOST
+    for _ in range(3):
+        surface = terms @ fitted(terms[used], values[used])
+        off = np.abs(values - surface).max(axis=1)
+        used &= off <= max(4.0, 3 * float(np.median(off[used])))
+        if used.sum() < 60:
+            break
+    smooth: Levels = surface.reshape(grid.shape).astype(np.float32)
+    return smooth
+
+
+def fitted(terms: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the factors by which terms fit values best."""
+    # By the normal equations: they are few, and well conditioned between -1 and 1.
+    return np.asarray(np.linalg.lstsq(terms.T @ terms, terms.T @ values, rcond=None)[0], dtype=np.float64)
+
+
+def powers(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the terms of a smooth surface at each place."""
+    return np.stack([*(x**a * y**b for a, b in POWERS), (x * x + y * y) ** 3], axis=1)  # the last is of lenses
+
+
+def _resized(grid: Levels, width: int, height: int) -> Levels:
+    planes = (Image.fromarray(np.ascontiguousarray(grid[..., channel])) for channel in range(grid.shape[2]))
+    plane: Levels = np.stack(
+        [np.asarray(one.resize((width, height), Image.Resampling.BICUBIC)) for one in planes], axis=2
+    )
+    return plane
+
+
+def _quantum(levels: Levels) -> float:
+    """Return the distance of the few levels that heavy compression leaves on a page; 0 if there are many."""
+    largest = 0.0
+    for channel in range(levels.shape[2]):
+        counts = np.bincount(levels[..., channel].round().astype(np.int64).ravel(), minlength=256)
+        common = np.flatnonzero(counts > 0.004 * counts.sum())
+        peaks = [level for level in common if counts[level] == counts[max(0, level - 2) : level + 3].max()]
+        if len(peaks) > 1 and counts[peaks].sum() > 0.6 * counts.sum():
+            largest = max(largest, float(np.median(np.diff(peaks))))
+    return largest if 3 <= largest <= _QUANTUM_MOST else 0.0
+
+
+def _reduced(view: PictureView, width: int, height: int) -> Levels:
+    """Return the whole view in a smaller size, read in bands."""
+    rows = max(1, 1_000_000 // max(1, view.width))
+    strips = []
+    edges = [*range(0, height, max(1, round(rows * height / view.height))), height]
+    for top, bottom in pairwise(edges):
+        start, stop = (round(line * view.height / height) for line in (top, bottom))
+        band = view.band(start, stop).resize((width, bottom - top), Image.Resampling.BOX)
+        strips.append(np.asarray(band, dtype=np.float32).reshape(bottom - top, width, -1))
+    return np.concatenate(strips)
+
+
+def rotations(page: Page) -> Iterator[tuple[Levels, Levels, Mask]]:
+    """Yield levels, background and mask, turned so that each edge of the page is on top. Changes reach the page."""
+    for turn in range(4):
+        yield np.rot90(page.levels, turn), np.rot90(page.background, turn), np.rot90(page.masked, turn)
+
+
+def greatest_around(plane: NDArray[np.float32], by: int) -> NDArray[np.float32]:
+    """Return the largest of each value and those up to `by` rows away."""
+    padded = np.pad(plane, ((by, by), (0, 0)), mode="edge")
+    greatest: NDArray[np.float32] = np.lib.stride_tricks.sliding_window_view(padded, 2 * by + 1, axis=0).max(axis=2)
+    return greatest
+
+
+def texture(page: Page) -> float:
+    """Return how many times as rough as its noise the page is, at the width of strokes: text shines through."""
+    by = max(1, round(0.5 * page.scale))
+    rest = (page.levels - page.background).mean(axis=2, keepdims=True)
+    rest[page.masked] = 0
+    spread = float(np.square(blurred(rest, by)).mean() ** 0.5)
+    return spread / max(0.35, 1.6 * page.noise / (2 * by + 1))
+
+
+def blurred(levels: Levels, by: int) -> Levels:
+    """Return means over squares that reach `by` pixels in each direction."""
+    side = 2 * by + 1
+    total = np.cumsum(np.pad(levels, ((by + 1, by), (by, by), (0, 0)), mode="edge"), axis=0, dtype=np.float64)
+    total = np.cumsum(np.pad(total[side:] - total[:-side], ((0, 0), (1, 0), (0, 0))), axis=1)
+    means: Levels = ((total[:, side:] - total[:, :-side]) / side**2).astype(np.float32)
+    return means
