@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sluice_inspect.images.scanned_page import may_be_page, without_traces
+from sluice_inspect.images.scanned_page import may_be_page, shows_scene, without_traces
 from sluice_inspect.images.views import (
     BAND_PIXELS,
     DIM_SPAN,
@@ -90,18 +90,21 @@ def shows_nothing(image: Image.Image, *, is_page: bool = False, is_scan: bool = 
 
     A transparent picture is judged over white and over black, and is blank only if both are.
     """
-    return not any(_has_content(view, is_page=is_page) for view in views(image)) or (
-        is_scan and is_empty_scan(image, is_page=is_page)
-    )
+    if not any(_has_content(view, is_page=is_page) for view in views(image)):
+        return not (is_scan and _may_be_scan(image) and shows_scene(image))
+    return is_scan and is_empty_scan(image, is_page=is_page)
 
 
 def is_empty_scan(image: Image.Image, *, is_page: bool = False) -> bool:
     """Return whether a picture is an empty page with nothing but what scanning and handling leave on it."""
-    if not may_be_page(image.size) or image.mode not in {"L", "RGB"} or image.has_transparency_data:
+    if not _may_be_scan(image):
         return False
-    (view,) = views(image)
-    rest = without_traces(image, view)
+    rest = without_traces(image, is_page=is_page)
     return rest is not None and not _has_content(rest, is_page=is_page)
+
+
+def _may_be_scan(image: Image.Image) -> bool:
+    return may_be_page(image.size) and image.mode in {"L", "RGB", "P"} and not image.has_transparency_data
 
 
 def _has_content(view: PictureView, *, is_page: bool) -> bool:

@@ -14,6 +14,8 @@ _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <
 _FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
 _EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
 _LIT: Final = 0.4  # the same of a page with shadows
+_MOSTLY_LIT: Final = 0.6  # the same if the shadows are faint
+_DARK: Final = 0.16  # share of the light that is missing in one that is not faint
 _LIGHTER: Final = 0.07  # share of such a page that is brighter than that surface
 _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond its outermost part
 _DEEP_SHADOW: Final = 0.2
@@ -70,7 +72,9 @@ def _is_shadowed(rest: NDArray[np.float64], off: float, least: float) -> bool:
     """Return whether most of a page is evenly lit, and the rest is darker, by more than the unevenness of other things."""
     lit, lighter = float((np.abs(rest) <= off).mean()), float((rest > 2 * off).mean())
     half, deep = float(((rest < -off) & (rest >= -off - _SHADE)).mean()), float((rest < -off - _SHADE).mean())
-    return lit >= _LIT and lighter <= _LIGHTER and float(np.percentile(rest, 1)) < -least and half <= 0.8 * deep + 0.05
+    darkest = float(np.percentile(rest, 1))
+    is_mostly_lit = lit >= (_LIT if darkest < -_DARK else _MOSTLY_LIT)
+    return is_mostly_lit and lighter <= _LIGHTER and darkest < -least and half <= 0.8 * deep + 0.05
 
 
 def _unlit(

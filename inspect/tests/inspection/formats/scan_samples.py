@@ -4,6 +4,7 @@
 
 import io
 import math
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,13 +26,22 @@ class Scan:
     image: Image.Image
     quality: int
     dpi: int
+    more: tuple[Image.Image, ...] = ()  # further pages
 
     def encoded(self, plugin: str) -> bytes:
-        """Return the picture in a file: JPEG by its quality, PDF with such a JPEG on its page, or as the plugin does."""
+        """Return the picture in a file: JPEG by its quality, PDF with such a JPEG on its page, or as the plugin does.
+
+        Several pages are a PDF or a TIFF.
+        """
         out = io.BytesIO()
+        if self.more:
+            plugin = plugin if plugin in {"PDF", "TIFF"} else "PDF"
         options: dict[str, Any] = {"quality": self.quality} if plugin in {"JPEG", "WEBP", "PDF"} else {}
         options |= {"resolution": self.dpi} if plugin == "PDF" else {"dpi": (self.dpi,) * 2}
-        self.image.save(out, plugin, **options)
+        image = self.image.convert("RGB") if self.image.mode == "P" and plugin in {"JPEG", "PDF"} else self.image
+        if self.more:
+            options |= {"save_all": True, "append_images": self.more}
+        image.save(out, plugin, **options)
         return out.getvalue()
 
 
@@ -229,6 +239,176 @@ def _phone_shadow(sheet: _Sheet) -> None:
     sheet.light *= (1 - sheet.between(0.15, 0.4) * edge).astype(np.float32)
 
 
+def _streaks(sheet: _Sheet) -> None:
+    """Draw what dirt on the glass of a feeder leaves: lines from edge to edge, all in the direction of the feed."""
+    down = bool(sheet.random.random() < 0.8)
+    across, along, side = (sheet.x, sheet.y, sheet.size[0]) if down else (sheet.y, sheet.x, sheet.size[1])
+    for _ in range(int(sheet.random.integers(1, 6 if not sheet.judging else 8))):
+        distance = across - sheet.between(2, side - 2)
+        width, depth = max(sheet.between(0.08, 0.4), 0.35 / sheet.scale), sheet.between(0.04, 0.5)
+        if sheet.random.random() < 0.25:
+            depth = -min(depth, 0.1)
+        fading = 1 + sheet.between(-0.3, 0.3) * np.sin(along / sheet.between(20, 90))
+        sheet.light *= (1 - depth * fading * np.exp(-((distance / width) ** 2))).astype(np.float32)
+
+
+def _crumpled(sheet: _Sheet) -> None:
+    """Crumple the page and smooth it: creases in all directions, whose sides face the lamp differently."""
+    shade = np.zeros_like(sheet.light)
+    for _ in range(int(sheet.random.integers(8, 30 if not sheet.judging else 40))):
+        centre = sheet.between(0, sheet.size[0]), sheet.between(0, sheet.size[1])
+        turn, half = sheet.between(0, math.pi), sheet.between(15, 90)
+        along = (sheet.x - centre[0]) * math.cos(turn) + (sheet.y - centre[1]) * math.sin(turn)
+        bow = sheet.between(-0.002, 0.002)
+        distance = (sheet.y - centre[1]) * math.cos(turn) - (sheet.x - centre[0]) * math.sin(turn) + bow * along**2
+        ends = 1 / (1 + np.exp(np.clip((np.abs(along) - half) / sheet.between(2, 8), -30, 30)))
+        side = np.sign(distance) * np.exp(-np.abs(distance) / sheet.between(4, 25))
+        width = sheet.between(0.25, 1.0)
+        shade += ends * (sheet.between(-0.05, 0.05) * side)
+        shade -= ends * sheet.between(0.0, 0.09) * np.exp(-((distance / width) ** 2))
+        if sheet.random.random() < 0.4:
+            shade += ends * sheet.between(0.0, 0.05) * np.exp(-(((distance - 1.5 * width) / width) ** 2))
+    sheet.light *= np.clip(1 + shade, 0.3, 1.1).astype(np.float32)
+
+
+def _hand_shadow(sheet: _Sheet) -> None:
+    """Let the shadow of a hand fall on the page: fingers, the back of the hand, an arm."""
+    mask, draw = sheet.canvas()
+    turn = sheet.between(0, 2 * math.pi)
+    middle = sheet.between(0.1, 0.9) * sheet.size[0], sheet.between(0.1, 0.9) * sheet.size[1]
+    ahead, aside = (math.cos(turn), math.sin(turn)), (-math.sin(turn), math.cos(turn))
+
+    def limb(start: float, end: float, beside: float, wide: float) -> None:
+        ends = [
+            tuple((middle[axis] + ahead[axis] * far + aside[axis] * beside) * sheet.scale for axis in (0, 1))
+            for far in (start, end)
+        ]
+        draw.line([ends[0], ends[1]], fill=255, width=round(wide * sheet.scale))
+        for x, y in ends:
+            half = wide / 2 * sheet.scale
+            draw.ellipse((x - half, y - half, x + half, y + half), fill=255)
+
+    limb(0, 55, 0, sheet.between(60, 85))
+    limb(40, 400, 0, sheet.between(45, 70))
+    for finger in range(int(sheet.random.integers(1, 5))):
+        limb(-sheet.between(40, 80), 10, -27 + 18 * finger, sheet.between(13, 19))
+    soft = mask.filter(ImageFilter.GaussianBlur(sheet.between(3 if not sheet.judging else 2, 16) * sheet.scale))
+    dark = sheet.between(0.12, 0.45)
+    sheet.light *= (1 - dark * np.asarray(soft, dtype=np.float32) / 255).astype(np.float32)
+
+
+def _vignette(sheet: _Sheet) -> None:
+    far = np.hypot(sheet.x / sheet.size[0] - 0.5, sheet.y / sheet.size[1] - 0.5) / 0.71
+    power = sheet.between(1.8, 4 if not sheet.judging else 5)
+    sheet.light *= (1 - sheet.between(0.15, 0.5) * far**power).astype(np.float32)
+
+
+def _dust(sheet: _Sheet) -> None:
+    for _ in range(int(sheet.random.integers(3, 30 if not sheet.judging else 45))):
+        x, y = sheet.between(1, sheet.size[0] - 1), sheet.between(1, sheet.size[1] - 1)
+        radius = max(sheet.between(0.06, 0.3), 0.4 / sheet.scale)
+        reach = math.ceil(radius * sheet.scale) + 2
+        row, column = int(y * sheet.scale), int(x * sheet.scale)
+        part = np.s_[max(0, row - reach) : row + reach, max(0, column - reach) : column + reach]
+        distance = np.hypot((sheet.x[part] - x) * sheet.between(0.7, 1.4), sheet.y[part] - y)
+        speck = np.clip((radius - distance) * sheet.scale + 0.5, 0, 1) * sheet.between(0.1, 0.8)
+        sheet.ink[part] = np.maximum(sheet.ink[part], speck)
+
+
+def _spiral_pad(sheet: _Sheet) -> None:
+    """Tear the page from a pad: a row of holes along an edge, some torn open."""
+    on_top = bool(sheet.random.random() < 0.4)
+    length, across = (sheet.size[0], sheet.y) if on_top else (sheet.size[1], sheet.x)
+    along = sheet.x if on_top else sheet.y
+    pitch = [8.47, 6.35, 5.5, 9.52][int(sheet.random.integers(4 if sheet.judging else 2))]
+    half, inset = pitch * sheet.between(0.22, 0.32), sheet.between(4, 9)
+    count = int((length - 2 * sheet.between(6, 14)) / pitch)
+    first = (length - (count - 1) * pitch) / 2
+    is_square, dark = bool(sheet.random.random() < 0.5), sheet.between(0.2, 0.95)
+    torn = sheet.between(0, 1) if sheet.random.random() < 0.5 else 0.0
+    for number in range(count):
+        off = np.abs(along - first - number * pitch), np.abs(across - inset)
+        distance = np.maximum(*off) if is_square else np.hypot(*off)
+        if sheet.random.random() < torn:  # open to the edge
+            distance = np.where(across < inset, np.minimum(distance, off[0] * 1.3), distance)
+        hole = np.clip((half - distance) * sheet.scale / 1.5 + 0.5, 0, 1)
+        sheet.ink = np.maximum(sheet.ink, dark * hole)
+
+
+def _crossfolds(sheet: _Sheet) -> None:
+    """Fold the page down and across, not always at its middle."""
+    for place, other, sizes in ((sheet.y, sheet.x, sheet.size[::-1]), (sheet.x, sheet.y, sheet.size)):
+        shares = (
+            [sheet.between(0.2, 0.8)]
+            if sheet.random.random() < 0.4
+            else [[0.5], [1 / 3, 2 / 3]][int(sheet.random.integers(2))]
+        )
+        for share in shares:
+            tilt = sheet.between(-2, 2)
+            distance = place - (share * sizes[0] + sheet.between(-3, 3) + tilt * (other / sizes[1] - 0.5))
+            width, depth = sheet.between(0.25, 1.4), sheet.between(0.04, 0.22)
+            fading = 1 + 0.4 * np.sin(other / sheet.between(15, 60) + sheet.between(0, 6))
+            sheet.light *= (1 - depth * fading * np.exp(-((distance / width) ** 2))).astype(np.float32)
+            step = sheet.between(-0.06, 0.06)
+            reach = sheet.between(8, 40)
+            sheet.light *= (1 + step * np.exp(-np.abs(distance) / reach) * np.sign(distance)).astype(np.float32)
+
+
+def _turned_corner(sheet: _Sheet) -> None:
+    across = sheet.size[0] - sheet.x if sheet.random.random() < 0.6 else sheet.x
+    down = sheet.size[1] - sheet.y if sheet.random.random() < 0.4 else sheet.y
+    legs = sheet.between(8, 35), sheet.between(8, 35)
+    inside = across / legs[0] + down / legs[1] - 1  # negative on the part that is turned over or missing
+    reach = inside * min(legs)
+    shade = sheet.between(0.05, 0.4) if sheet.random.random() < 0.7 else sheet.between(0.6, 0.95)
+    sheet.light *= np.where(inside < 0, 1 - shade, 1.0).astype(np.float32)
+    sheet.light *= (1 - sheet.between(0.05, 0.3) * np.exp(-np.clip(reach, 0, 99) / sheet.between(0.5, 3))).astype(
+        np.float32
+    )
+
+
+def _bleed_box(sheet: _Sheet) -> None:
+    """Draw what shines through of a box, a table or a picture on the other side."""
+    mask, draw = sheet.canvas()
+    wide, high = sheet.between(40, sheet.size[0] - 40), sheet.between(25, 120)
+    left, top = _place(sheet, wide, high)
+    line = max(1, round(sheet.between(0.3, 0.9) * sheet.scale))
+    box = [value * sheet.scale for value in (left, top, left + wide, top + high)]
+    if sheet.random.random() < 0.3:
+        draw.rectangle(box, fill=170)
+    else:
+        draw.rectangle(box, outline=255, width=line)
+        for number in range(1, int(sheet.random.integers(1, 7))):
+            y = box[1] + number * 9 * sheet.scale
+            if y < box[3] - 3 * sheet.scale:
+                draw.line((box[0], y, box[2], y), fill=255, width=line)
+    sheet.add_ink(mask, sheet.between(0.04, 0.12), sheet.between(0.4, 0.9))
+
+
+def _desk(sheet: _Sheet) -> None:
+    """Show the desk around a page that lies askew under a phone."""
+    turn = math.radians(sheet.between(-2.5, 2.5))
+    inside = np.ones_like(sheet.light, dtype=bool)
+    for edge in range(4):
+        across, side = (sheet.x, sheet.size[0]) if edge < 2 else (sheet.y, sheet.size[1])
+        along, length = (sheet.y, sheet.size[1]) if edge < 2 else (sheet.x, sheet.size[0])
+        distance = across if edge % 2 == 0 else side - across
+        slope = math.tan(turn + math.radians(sheet.between(-1, 1))) * (1 if edge in {0, 3} else -1)
+        inside &= distance > sheet.between(-2, 9) + slope * (along - length / 2)
+    grain = 1 + sheet.between(0, 0.15) * np.sin(sheet.y * sheet.between(0.5, 2) + 3 * np.sin(sheet.x / 40))
+    sheet.light = np.where(inside, sheet.light, sheet.between(0.1, 0.5) * grain).astype(np.float32)
+
+
+def _phone_photo(sheet: _Sheet) -> None:
+    """Draw what a phone shows of an empty page: lamp, vignette, shadow, dust, and now and then a desk or a fold."""
+    _lamp(sheet, sheet.between(20, 70))
+    for trace, share in ((_vignette, 0.6), (_phone_shadow, 0.6), (_hand_shadow, 0.3), (_dust, 0.5), (_folds, 0.3)):
+        if sheet.random.random() < share:
+            trace(sheet)
+    if sheet.random.random() < 0.4:
+        _desk(sheet)
+
+
 def _lens_cap(random: np.random.Generator, *, judging: bool) -> Scan:
     """Draw a frame that was taken with the cap on: noise of the sensor, its rows, hot pixels, and a glow at a corner."""
     width, height = [(1600, 1200), (1280, 960), (2016, 1512), (1024, 768), (1080, 1920)][int(random.integers(5))]
@@ -258,6 +438,17 @@ _ARTEFACTS: Final[dict[str, Callable[[_Sheet], None]]] = {
     "staples": _staples,
     "bleed_through": _bleed_through,
     "heavy_jpeg": _heavy_jpeg,
+    "streaks": _streaks,
+    "crumpled": _crumpled,
+    "hand_shadow": _hand_shadow,
+    "phone_shadow": _phone_shadow,
+    "vignette": _vignette,
+    "dust": _dust,
+    "spiral_pad": _spiral_pad,
+    "crossfolds": _crossfolds,
+    "turned_corner": _turned_corner,
+    "bleed_box": _bleed_box,
+    "phone_photo": _phone_photo,
 }
 
 # What a reader would see
@@ -381,6 +572,65 @@ def _bullet(sheet: _Sheet) -> None:
     sheet.add_ink(mask, sheet.between(0.3, 0.9))
 
 
+def _corner_word(sheet: _Sheet) -> None:
+    """Write a word, a number or a short stroke into a corner or margin, near the edge of the page."""
+    size = sheet.between(2.4, 6)
+    word = str(sheet.random.choice((*_WORDS, "7", "A", "3/4", "x", "!")))
+    mask, draw = sheet.canvas()
+    y = sheet.between(1, 7) if sheet.random.random() < 0.75 else sheet.size[1] - size - sheet.between(1, 7)
+    room = max(1.0, sheet.size[0] - size * 0.6 * len(word))
+    x = [sheet.between(1, 8), room - sheet.between(1, 8), sheet.between(5, room)][int(sheet.random.integers(3))]
+    place = (max(0.5, x) * sheet.scale, y * sheet.scale)
+    if sheet.random.random() < 0.25:
+        end = (place[0] + sheet.between(2.5, 7) * sheet.scale, place[1] + sheet.between(-1, 4) * sheet.scale)
+        draw.line([place, end], fill=255, width=max(1, round(0.5 * sheet.scale)))
+    else:
+        draw.text(place, word, fill=255, font_size=max(7, size * sheet.scale))
+    sheet.add_ink(mask, sheet.between(0.3, 0.9))
+
+
+def _printed_paper(sheet: _Sheet, kind: str) -> None:
+    """Draw paper that is printed before anybody writes on it."""
+    mask, draw = sheet.canvas()
+    pitch, wide = sheet.between(4.5, 9), max(1, round(sheet.between(0.1, 0.35) * sheet.scale))
+    inset = sheet.between(0, 14) if sheet.random.random() < 0.7 else 0.0
+    left, right = inset * sheet.scale, (sheet.size[0] - inset) * sheet.scale
+    top = sheet.between(4, 30)
+    rows = [top + pitch * number for number in range(int((sheet.size[1] - top - 5) / pitch))]
+    columns = [inset + pitch * number for number in range(int((sheet.size[0] - 2 * inset) / pitch))]
+    if kind in {"ruled", "squared"}:
+        for y in rows:
+            draw.line((left, y * sheet.scale, right, y * sheet.scale), fill=255, width=wide)
+    if kind == "squared":
+        for x in columns:
+            draw.line(
+                (x * sheet.scale, rows[0] * sheet.scale, x * sheet.scale, rows[-1] * sheet.scale), fill=255, width=wide
+            )
+    if kind == "dotted":
+        radius = max(0.6, sheet.between(0.15, 0.35) * sheet.scale)
+        for x in columns:
+            for y in rows:
+                draw.ellipse(
+                    (
+                        x * sheet.scale - radius,
+                        y * sheet.scale - radius,
+                        x * sheet.scale + radius,
+                        y * sheet.scale + radius,
+                    ),
+                    fill=255,
+                )
+    if kind == "headed":
+        size = sheet.between(3, 7)
+        x = [sheet.between(15, 30), sheet.size[0] / 2 - 25, sheet.size[0] - 70][int(sheet.random.integers(3))]
+        draw.text(
+            (x * sheet.scale, sheet.between(8, 20) * sheet.scale),
+            "Muster & Sons",
+            fill=255,
+            font_size=max(8, size * sheet.scale),
+        )
+    sheet.add_ink(mask, sheet.between(0.15, 0.7))
+
+
 _MARKS: Final[dict[str, Callable[[_Sheet], None]]] = {
     "pencil": _pencil,
     "signature": _signature,
@@ -391,6 +641,11 @@ _MARKS: Final[dict[str, Callable[[_Sheet], None]]] = {
     "faint_text": _faint_text,
     "rule": _rule,
     "bullet": _bullet,
+    "corner_word": _corner_word,
+    "ruled": lambda sheet: _printed_paper(sheet, "ruled"),
+    "squared": lambda sheet: _printed_paper(sheet, "squared"),
+    "dotted": lambda sheet: _printed_paper(sheet, "dotted"),
+    "headed": lambda sheet: _printed_paper(sheet, "headed"),
 }
 
 
@@ -417,6 +672,93 @@ def _clouds(random: np.random.Generator, width: int, height: int, coarsest: int,
         cells, weight = cells * 2, weight * 0.6
     peak: Plane = total / max(float(np.abs(total).max()), 1e-6)
     return peak
+
+
+def _underexposed(random: np.random.Generator) -> Scan:
+    """Draw a page of text that was photographed with too little light."""
+    width, height = [(1240, 1754), (1080, 1440), (900, 1200), (1600, 1200)][int(random.integers(4))]
+    y, x = (axis.astype(np.float32) for axis in np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j])
+    level = random.uniform(14, 60) * (1 - random.uniform(0, 0.5) * np.hypot(x - random.random(), y - random.random()))
+    mask = Image.new("L", (width, height), 0)
+    draw = ImageDraw.Draw(mask)
+    size = height / random.uniform(45, 80)
+    for number in range(int(random.integers(1, 14))):
+        words = " ".join(str(word) for word in random.choice(_TEXT, int(random.integers(2, 8))))
+        draw.text((width / 10, height / 8 + 1.7 * size * number), words, fill=255, font_size=size)
+    level = level * (1 - random.uniform(0.3, 0.85) * np.asarray(mask, dtype=np.float32) / 255)
+    planes = np.stack([level, level * 0.95, level * 0.85], axis=-1) + random.normal(
+        0, random.uniform(0.8, 3), (height, width, 3)
+    )
+    pixels = np.clip(planes, 0, 255).round().astype(np.uint8)
+    return Scan("underexposed", Image.fromarray(pixels), int(random.integers(60, 95)), 96)
+
+
+def _receipt(random: np.random.Generator) -> Scan:
+    """Draw a receipt whose print has faded."""
+    width, height = int(random.integers(420, 700)), int(random.integers(900, 1400))
+    mask = Image.new("L", (width, height), 0)
+    draw = ImageDraw.Draw(mask)
+    size = width / random.uniform(18, 28)
+    for number in range(int(random.integers(3, 20))):
+        words = f"{random.choice(_TEXT)} {random.choice(_TEXT)}  {random.uniform(1, 90):.2f}"
+        draw.text((width / 12, height / 10 + 1.4 * size * number), words, fill=255, font_size=size)
+    y, x = (axis.astype(np.float32) for axis in np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j])
+    level = random.uniform(190, 240) * (1 - random.uniform(0, 0.2) * (x * random.random() + y * random.random()))
+    level = level * (1 - random.uniform(0.05, 0.2) * np.asarray(mask, dtype=np.float32) / 255)
+    planes = level + random.normal(0, random.uniform(0.6, 2.2), (height, width))
+    return Scan(
+        "receipt", Image.fromarray(np.clip(planes, 0, 255).round().astype(np.uint8)), int(random.integers(60, 95)), 150
+    )
+
+
+def _tiny_letters(random: np.random.Generator) -> Scan:
+    """Draw a large drawing sheet with nothing but small letters of a stencil in its corner."""
+    dpi = int(random.choice([72, 100]))
+    sides = [(841, 1189), (594, 841)][int(random.integers(2))]
+    width, height = (round(side * dpi / 25.4) for side in sides[:: -1 if random.random() < 0.5 else 1])
+    page = Image.new("L", (width, height), int(random.integers(225, 253)))
+    draw = ImageDraw.Draw(page)
+    size = max(8, random.uniform(2.5, 5) * dpi / 25.4)
+    x = width * random.uniform(0.7, 0.9) if random.random() < 0.6 else width * random.uniform(0.05, 0.6)
+    y = height * random.uniform(0.9, 0.96) if random.random() < 0.6 else height * random.uniform(0.05, 0.85)
+    draw.text(
+        (x, y),
+        str(random.choice(("DRG 4711", "SHEET 3", "M 1:50", "REV B"))),
+        fill=int(random.integers(20, 130)),
+        font_size=size,
+    )
+    noise = random.normal(0, random.uniform(0.5, 2), (height, width)).astype(np.float32)
+    pixels = np.clip(np.asarray(page, dtype=np.float32) + noise, 0, 255).round().astype(np.uint8)
+    return Scan("tiny_letters", Image.fromarray(pixels), int(random.integers(70, 95)), dpi)
+
+
+def _horizon(random: np.random.Generator) -> Scan:
+    """Draw the sky and the sea in two tones."""
+    width, height = [(1600, 1200), (1024, 768), (640, 480)][int(random.integers(3))]
+    y, x = (axis.astype(np.float32) for axis in np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j])
+    line = random.uniform(0.3, 0.7) + random.uniform(-0.02, 0.02) * (x - 0.5)
+    share = 1 / (1 + np.exp(np.clip(-(y - line) / random.uniform(0.0008, 0.012), -30, 30)))
+    sky = random.uniform(130, 225)
+    tones = sky + 12 * (y - 0.5), sky * random.uniform(0.72, 0.97) + random.uniform(-15, 15) * (y - 0.7)
+    waves = _clouds(random, width, height, 60, 300) * random.uniform(0, 3) * share
+    grey = tones[0] * (1 - share) + tones[1] * share + waves
+    planes = grey[..., None] * np.array([1 - random.uniform(0, 0.12), 1 - random.uniform(0, 0.04), 1])
+    planes = planes + random.normal(0, random.uniform(0.8, 4), planes.shape)
+    pixels = np.clip(planes, 0, 255).round().astype(np.uint8)
+    return Scan("horizon", Image.fromarray(pixels), int(random.integers(40, 95)), 72)
+
+
+def _stars(random: np.random.Generator) -> Scan:
+    width, height = [(1600, 1200), (1024, 768), (640, 480)][int(random.integers(3))]
+    planes = np.full((height, width, 3), random.uniform(1, 12)) + 2 * _clouds(random, width, height, 2, 6)[..., None]
+    for _ in range(int(random.integers(25, 200))):
+        row, column = int(random.integers(3, height - 3)), int(random.integers(3, width - 3))
+        bright, wide = random.uniform(25, 200), random.uniform(0.6, 1.3)
+        steps = np.exp(-(np.arange(-3, 4) ** 2) / (2 * wide**2))
+        planes[row - 3 : row + 4, column - 3 : column + 4] += bright * (steps[:, None] * steps)[..., None]
+    planes += random.normal(0, random.uniform(0.8, 4), planes.shape)
+    pixels = np.clip(planes, 0, 255).round().astype(np.uint8)
+    return Scan("stars", Image.fromarray(pixels), int(random.integers(40, 95)), 72)
 
 
 def _photo(random: np.random.Generator, kind: str) -> Scan:
@@ -458,30 +800,54 @@ def _photo(random: np.random.Generator, kind: str) -> Scan:
     return Scan(kind, Image.fromarray(pixels), int(random.integers(40, 95)), 72)
 
 
-BLANK_KINDS: Final = (*_ARTEFACTS, "mixed", "lens_cap")
-CONTENT_KINDS: Final = (*_MARKS, "dark_mode", "sky", "wall", "fog", "snow", "night")
+BLANK_KINDS: Final = (*_ARTEFACTS, "mixed", "lens_cap", "palette", "pages")
+CONTENT_KINDS: Final = (
+    *_MARKS, "dark_mode", "sky", "wall", "fog", "snow", "night", "horizon", "stars", "underexposed", "receipt", "tiny_letters",
+)  # fmt: skip
+_DRAWN: Final[dict[str, Callable[[np.random.Generator], Scan]]] = {
+    "dark_mode": _dark_mode, "underexposed": _underexposed, "receipt": _receipt, "tiny_letters": _tiny_letters,
+    "horizon": _horizon, "stars": _stars,
+}  # fmt: skip
+_ALONE: Final = frozenset({"bleed_through", "heavy_jpeg", "bleed_box", "phone_photo"})  # not under marks
 
 
 def draw_scan(kind: str, seed: int, *, judging: bool = False) -> Scan:
     """Return the picture of a kind for a seed; `judging` draws from other ranges, and other pictures for that seed."""
-    kinds = (*BLANK_KINDS, *CONTENT_KINDS)
-    random = np.random.default_rng([seed, kinds.index(kind), int(judging)])
+    random = np.random.default_rng([seed, zlib.crc32(kind.encode()), int(judging)])
     if kind == "lens_cap":
         return _lens_cap(random, judging=judging)
-    if kind == "dark_mode":
-        return _dark_mode(random)
+    if kind in _DRAWN:
+        return _DRAWN[kind](random)
     if kind in CONTENT_KINDS and kind not in _MARKS:
         return _photo(random, kind)
     sheet = _Sheet(random, judging=judging)
     if kind in _ARTEFACTS:
         _ARTEFACTS[kind](sheet)
         return sheet.finish(kind)
-    # Marks, too, are on pages with holes, folds and shadows.
-    traces = _ARTEFACTS if kind == "mixed" else _ARTEFACTS | {"phone_shadow": _phone_shadow}
-    names = [name for name in traces if kind == "mixed" or name not in {"bleed_through", "heavy_jpeg"}]
-    wanted = int(random.integers(2, 4)) if kind == "mixed" else int(random.integers(0, 3))
-    for name in random.permutation(names)[:wanted]:
-        traces[str(name)](sheet)
+    _handled(
+        sheet,
+        int(random.integers(2, 4 if not judging else 5)) if kind in {"mixed", "pages"} else int(random.integers(0, 3)),
+    )
     if kind in _MARKS:
         _MARKS[kind](sheet)
-    return sheet.finish(kind)
+    scan = sheet.finish(kind)
+    if kind == "palette":
+        image = scan.image.convert("RGB").quantize(
+            int(random.choice([16, 64, 256])), dither=random.choice(list(Image.Dither)[:1] + list(Image.Dither)[-1:])
+        )
+        return Scan(kind, image, scan.quality, scan.dpi)
+    if kind == "pages":
+        others = []
+        for _ in range(int(random.integers(1, 4))):
+            other = _Sheet(random, judging=judging)
+            _handled(other, int(random.integers(0, 3)))
+            others.append(other.finish(kind).image)
+        return Scan(kind, scan.image, scan.quality, scan.dpi, tuple(others))
+    return scan
+
+
+def _handled(sheet: _Sheet, count: int) -> None:
+    """Leave several traces of handling on a page."""
+    names = [name for name in _ARTEFACTS if name not in _ALONE]
+    for name in sheet.random.permutation(names)[:count]:
+        _ARTEFACTS[str(name)](sheet)
