@@ -9,6 +9,7 @@ from sluice_inspect.format import Format
 from sluice_inspect.formats import docx, pptx, xlsx
 from sluice_inspect.formats.opendocument.format import ODP, ODT
 from sluice_inspect.inspection import inspect_file, preload
+from sluice_inspect.report import Outcome
 from sluice_inspect.text.xml_runs import WithoutRuns, without_runs
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.growth import slowness
@@ -71,3 +72,12 @@ def test_run_over_several_readings_is_shortened_in_each() -> None:
     assert read.startswith(b"<a><b/>")
     assert read.endswith(b"<b/></a>")
     assert len(read) < 1000
+
+
+def test_damage_around_a_run_is_found() -> None:
+    parts = parts_of(docx.FORMAT.sample())
+    run = b"<w:body>" + b"<w:p/>" * COUNT
+    for damage in (b"<w:p>", b"</w:p>", b"&", b'<w:p w:a="1" w:a="2"/>' * 20, b'<?xml version="1.0"?>'):
+        part = parts["word/document.xml"].replace(b"<w:body>", run + damage)
+        data = package_of(parts | {"word/document.xml": part})
+        assert inspect_file(io.BytesIO(data), filename="a.docx").outcome is Outcome.CORRUPT, damage

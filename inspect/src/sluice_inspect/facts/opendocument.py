@@ -8,6 +8,7 @@ from sluice_inspect.facts.fields import flags_of_formula, is_remote
 from sluice_inspect.office.zip_documents import ZipDocument, open_document
 from sluice_inspect.report import FactSheet, Outcome
 from sluice_inspect.subject import Subject
+from sluice_inspect.text.xml_runs import without_runs
 from sluice_inspect.text.xmlsafe import XmlTarget
 
 _MACRO_FOLDERS: Final = ("Basic/", "Scripts/")
@@ -97,6 +98,7 @@ def _search(document: ZipDocument, part: str, counted: re.Pattern[bytes] | None)
 
 
 def _is_telling(window: bytes) -> bool:
+    window = without_runs(window)
     lower = window.lower()
     return any(word in window for word in _TELLING) or any(each.search(lower) for each in (_ADDRESS, _FORMULA))
 

@@ -19,6 +19,7 @@ from sluice_inspect.office.compound import ENCRYPTED, CompoundFile, is_compound_
 from sluice_inspect.office.zip_documents import make_zip
 from sluice_inspect.report import Corrupt, Encrypted, Finding, InspectionError, Limits, Measure, TooComplex, Unsafe
 from sluice_inspect.source import Source
+from sluice_inspect.text.xml_runs import WithoutRuns
 from sluice_inspect.text.xmlsafe import Doctype, XmlTarget, parse_xml
 
 _TYPES_PART: Final = "[content_types].xml"
@@ -33,6 +34,8 @@ _FOLDERS: Final = {"docx": b"word/", "xlsx": b"xl/", "pptx": b"ppt/"}
 _LOCAL_HEADER_BYTES: Final = 30
 _LIST_BYTES: Final = 1024 * 1024  # documents of thousands of parts have shorter lists of them
 _CHUNK: Final = 256 * 1024
+_REPETITIVE_BYTES: Final = 1024 * 1024  # a larger part that packs better than this has runs of the same element
+_REPETITIVE_RATIO: Final = 100
 _LENGTH_BYTES: Final = 8
 
 _RELATION_TYPE: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -218,9 +221,12 @@ def _refuse_padded_lists(package: Package) -> None:
 def _check_part(package: Package, name: str, index: int) -> None:
     stream = package.archive.open(index, package.budget)
     error: Corrupt | None = None
-    if package.is_xml(name) and package.archive.members[index].unpacked:  # readers skip empty parts
+    member = package.archive.members[index]
+    if package.is_xml(name) and member.unpacked:  # readers skip empty parts
+        is_repetitive = member.unpacked > max(_REPETITIVE_BYTES, _REPETITIVE_RATIO * member.packed)
         try:
-            parse_xml(stream, package.limits, doctype=Doctype.FORBIDDEN, where=name)
+            content = WithoutRuns(stream.read) if is_repetitive else stream
+            parse_xml(content, package.limits, doctype=Doctype.FORBIDDEN, where=name)
         except Corrupt as reason:
             error = reason
             if "DOCTYPE" in str(reason):
