@@ -11,7 +11,9 @@ from typing import Final
 from sluice_inspect.archives.finder import ArchiveFinder, FoundArchive
 from sluice_inspect.archives.zip.records import find_end
 from sluice_inspect.format import Family, Format, SecondFormats
+from sluice_inspect.programs import SCRIPT, SHORTCUT, recognise
 from sluice_inspect.report import InspectionError, Measure
+from sluice_inspect.signatures import has_binary_signature
 from sluice_inspect.source import HEAD_BYTES, Source
 from sluice_inspect.text.active_content import LOOK_AHEAD, PAGE_WORDS, ActiveContentFinder
 
@@ -31,6 +33,11 @@ _SCRIPT_BEFORE: Final = re.compile(
     rb"|<<[-~]?['\"]?\w",
     re.IGNORECASE | re.MULTILINE,
 )
+_OTHERS_BEFORE: Final = (b"{\\rtf", b"%!PS", b"\0asm", b"dex\n", b"MSCF", b"Cr24")
+_SETTINGS_BEFORE: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?+\s*+(?:\[[A-Za-z][\w .-]{1,60}\][ \t]*+\r?\n|REGEDIT4\b|Windows Registry Editor)"
+)  # of addresses, commands, drivers, desktops, registries
+_A_DOCUMENT: Final = "document.pdf"
 _MEDIA_RANGE: Final = re.compile(rb"(?:\*|text|image|audio|video|application|multipart)/\*(?=[\s,;])")  # in HTTP heads
 _QUOTES: Final = ((b"/*", b"*/"), (b"`", b"`"), (b'"""', b'"""'), (b"'''", b"'''"))
 _PAGE: Final = re.compile(rb"<(?:!doctype\s+html|html|script)[\s>]", re.IGNORECASE)
@@ -50,6 +57,11 @@ _STRING_ENDS: Final = {
     for opens, end in ((b"//", rb"(?:[\r\n]|\xe2\x80[\xa8\xa9])"), (b"`", b"`"), (b'"', b'"'), (b"'", b"'"))
 }
 _ISO_DESCRIPTOR_OFFSET: Final = 0x8000
+_SECTOR_BYTES: Final = 2048
+_DESCRIPTORS_MOST: Final = 64
+_VOLUMES: Final = frozenset({b"\x01CD001\x01", b"\x02CD001\x01"})
+_UDF_VOLUMES: Final = frozenset({b"NSR02", b"NSR03"})
+_OTHER_DESCRIPTORS: Final = frozenset({b"CD001", b"BEA01", b"BOOT2", b"CDW02", b"TEA01"})  # readers go on behind them
 _TAR_HEADER_BYTES: Final = 512
 
 Windows = Iterator[tuple[int, bytes]]
@@ -128,18 +140,33 @@ def _find_at_start(source: Source, first: Format, is_listed: Callable[[int, int]
     if first.family in _WRITTEN:
         return None
     head = source.head[: _SNIFFED_BYTES + 8]
-    if is_pdf and _is_script_before(source, head):
-        return "a script"
+    if is_pdf and (found := _opens_before(source, head)):
+        return found
     page = _PAGE.search(head[:_SNIFFED_BYTES]) if first.family is not Family.RECORDING else None
     if page and not is_listed(*page.span()):
         return "a web page"
     return _find_disk_image(source)
 
 
-def _is_script_before(source: Source, head: bytes) -> bool:
-    """Return whether what is in front of the header of a PDF runs: as a whole, or with the document in a comment."""
+def _opens_before(source: Source, head: bytes) -> str | None:
+    """Return what the bytes in front of the header of a PDF are for other programs, if it is more than garbage."""
     at = head.find(b"%PDF")
-    before = _MEDIA_RANGE.sub(b" ", head[: max(0, at)])
+    before = head[: max(0, at)]
+    if before.startswith(_OTHERS_BEFORE) or (has_binary_signature(before) and not before.startswith(b"\0")):
+        return "a file of another format"
+    found = recognise("", before)
+    if found is None and _SETTINGS_BEFORE.match(before):
+        found = SHORTCUT, "name"
+    if found is not None and found[0] != SCRIPT:
+        return f"a {found[0]}"
+    return "a script" if _runs_before(source, before, at) else None
+
+
+def _runs_before(source: Source, before: bytes, at: int) -> bool:
+    """Return whether what is in front of the header of a PDF runs: as a whole, or with the document in a comment."""
+    if recognise(_A_DOCUMENT, before) is not None:
+        return True
+    before = _MEDIA_RANGE.sub(b" ", before)
     if _SCRIPT_BEFORE.search(before):
         return True
     for opens, closes in _QUOTES:
@@ -152,9 +179,12 @@ def _is_script_before(source: Source, head: bytes) -> bool:
 
 def _find_disk_image(source: Source) -> str | None:
     if source.size > _ISO_DESCRIPTOR_OFFSET:
-        descriptor = source.read_at(_ISO_DESCRIPTOR_OFFSET, 7)
-        if descriptor in {b"\x01CD001\x01", b"\x02CD001\x01"}:
-            return "a disk image"
+        for number in range(_DESCRIPTORS_MOST):
+            descriptor = source.read_at(_ISO_DESCRIPTOR_OFFSET + number * _SECTOR_BYTES, 7)
+            if descriptor in _VOLUMES or descriptor[1:6] in _UDF_VOLUMES:
+                return "a disk image"
+            if descriptor[1:6] not in _OTHER_DESCRIPTORS:
+                break
     header = source.head[:_TAR_HEADER_BYTES]
     if header[257:262] != b"ustar":
         return None

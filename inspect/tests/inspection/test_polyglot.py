@@ -50,6 +50,19 @@ def tar_named_as_a_picture() -> bytes:
     return file.getvalue()
 
 
+def disk_image(*descriptors: bytes) -> bytes:
+    sectors = b"".join(each.ljust(2048, b"\0") for each in descriptors)
+    return with_chunk(PICTURES["png"], png_chunk(b"prVt", bytes(0x8000 - 33 - 8) + sectors))
+
+
+IN_FRONT = (
+    bytes.fromhex("4c0000000114020000000000c000000000000046"), b"dex\n035\0", b"\0asm\x01\0\0\0", rb"{\rtf1 words}",
+    b"%!PS-Adobe-3.0", b'Dim shell\r\nSet shell = CreateObject("WScript.Shell")', b"Windows Registry Editor Version 5.00",
+    b"[InternetShortcut]\r\nURL=file://host/a", b"[Shell]\r\nCommand=2", b"[Version]\r\nSignature=$CHICAGO$",
+    b"[Desktop Entry]\nExec=sh",
+)  # fmt: skip
+
+
 @each_row(
     ("case", "extension", "data"),
     [
@@ -68,6 +81,9 @@ def tar_named_as_a_picture() -> bytes:
         ("page in the head of a document", "pdf", PDF.replace(b"\n", b"\n%" + PAGE + b"\n", 1)),
         ("TAR that begins as a picture", "gif", tar_named_as_a_picture()),
         ("disk image", "png", with_chunk(PICTURES["png"], png_chunk(b"prVt", bytes(0x8000 - 33 - 8) + b"\x01CD001\x01"))),
+        ("disk image behind a boot record", "png", disk_image(b"\0CD001\x01", b"\x01CD001\x01")),
+        ("disk image of UDF", "png", disk_image(b"\0BEA01\x01", b"\0NSR02\x01")),
+        *(("something else in front of a document", "pdf", each + b"\n" + PDF) for each in IN_FRONT),
         ("archive behind a picture of another name", "jpg", PICTURES["gif"] + ZIP),
         ("archive behind a picture of an unknown name", "unknown", PICTURES["gif"] + ZIP),
     ],
