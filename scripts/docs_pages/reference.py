@@ -223,6 +223,8 @@ def reply_example(one: Operation, schemas: Mapping[str, Schema]) -> dict[str, An
     _, schema = success_of(one)
     if schema is None:
         raise ValueError(f"{one.route} has a response without a body")
+    if one.route not in MESSAGES:
+        raise ValueError(f"{one.route} has no message in MESSAGES of scripts/docs_pages/examples.py")
     body: dict[str, Any] = example_of(schema, schemas) | {"message": MESSAGES[one.route]}
     if isinstance(body["data"], dict):
         sent = request_example(one, schemas) if "application/json" in one.body else {}

@@ -184,7 +184,8 @@ def _lines(page: Page, levels: Levels) -> list[Line]:
     most = round(_TILT * page.scale)
     votes, tilts = np.zeros(height), np.zeros(height)
     for tilt in range(-most, most + 1, max(1, by)):
-        turned = np.stack([np.roll(near[:, c], -round(tilt * places[c])) for c in range(count)], axis=1)
+        shifted = (np.arange(height)[:, None] + np.rint(tilt * places).astype(np.int64)) % height
+        turned = near[shifted, np.arange(count)]
         seen = turned > least
         share = seen.mean(axis=1)
         share[(seen[:, :reaches].sum(axis=1) < reaches - 1) | (seen[:, -reaches:].sum(axis=1) < reaches - 1)] = 0
