@@ -85,6 +85,9 @@ def test_upload_returns_503_when_the_scanner_is_off_and_the_context_scans(deploy
         _assert_unavailable(client.upload(context=context))
         _assert_nothing_stored(client, context)
         client.store(context=client.create_context(scan_for_viruses=False))
+        token = data(client.post("/upload-tokens", {"context": context}), 201)
+        _assert_unavailable(client.with_authorization(f"Bearer {token['token']}").upload(context=context))
+        assert data(client.get(f"/upload-tokens/{token['token_id']}"))["attempts"] == 0
 
 
 @pytest.mark.asvs("16.5.2")

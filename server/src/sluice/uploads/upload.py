@@ -271,7 +271,7 @@ class Upload:
         self._is_counted = True
 
     async def _return_attempt(self) -> None:
-        """Take back that a repetition was counted: one whose key was not known yet when it began."""
+        """Take back that this upload was counted: it repeats one whose key was not known when it began, or got no verdict."""
         if self._permit is not None and self._is_counted:
             tenant_id = self.snapshot.principal.tenant_id
             async with self._engines.database.transaction(tenant_id) as connection:
@@ -281,6 +281,7 @@ class Upload:
         try:
             return await self.snapshot.retry_if_stale(partial(self._process, file))
         except (ServiceUnavailable, StorageFull) as fault:
+            await self._return_attempt()  # there is no verdict
             fault.report = await self._report_undecided(fault, file)
             raise
 
