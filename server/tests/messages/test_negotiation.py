@@ -45,8 +45,14 @@ def test_request_without_the_header_gets_english() -> None:
 
 
 @each_row("header", ["de-" * 400_000, "xx," * 400_000, ";q=" * 400_000, "-" * 1_000_000])
-def test_long_header_costs_no_more_than_a_short_one(header: str) -> None:
+def test_long_header_costs_no_more_than_its_first_thousand_characters(header: str) -> None:
+    costs = [[_seconds_of(sent) for _ in range(5)] for sent in (header[:1000], header)]
+    short, whole = map(min, costs)
+    assert whole < 3 * short + 0.01
+
+
+def _seconds_of(header: str) -> float:
     started = time.thread_time()
-    for _ in range(100):
+    for _ in range(10):
         negotiate(header)
-    assert time.thread_time() - started < 0.5
+    return time.thread_time() - started

@@ -83,6 +83,8 @@ def _is_drawn(image: Image.Image) -> bool:
 
 def shows_scene(image: Image.Image) -> bool:
     """Return whether a picture without marks is no page and no lens cap: a horizon, fog, stars."""
+    if _is_drawn(image):
+        return False
     view = PictureView(image.width, image.height, lambda start, stop: image.crop((0, start, image.width, stop)))
     page = read_page(view, [])
     if page is None:
