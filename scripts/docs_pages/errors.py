@@ -69,7 +69,7 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.UnsupportedBody: (
         "Set the `Content-Type` that the entry names, and send the body without a `Content-Encoding`."
     ),
-    errors.PreconditionFailed: "Download the file anew: what you have of it is not of this version.",
+    errors.PreconditionFailed: "Download the whole file again: the part that you have belongs to another version.",
     errors.RangeUnsatisfiable: "Request a range within the file; the metadata of the file has its size.",
     errors.Invalid: (
         "Correct each named field. Every entry has the form `<field>: <problem>`; nested fields are dotted."

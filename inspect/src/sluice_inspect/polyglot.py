@@ -61,7 +61,7 @@ _SECTOR_BYTES: Final = 2048
 _DESCRIPTORS_MOST: Final = 64
 _VOLUMES: Final = frozenset({b"\x01CD001\x01", b"\x02CD001\x01"})
 _UDF_VOLUMES: Final = frozenset({b"NSR02", b"NSR03"})
-_OTHER_DESCRIPTORS: Final = frozenset({b"CD001", b"BEA01", b"BOOT2", b"CDW02", b"TEA01"})  # readers go on behind them
+_OTHER_DESCRIPTORS: Final = frozenset({b"CD001", b"BEA01", b"BOOT2", b"CDW02", b"TEA01"})  # readers continue after them
 _TAR_HEADER_BYTES: Final = 512
 
 Windows = Iterator[tuple[int, bytes]]

@@ -69,7 +69,7 @@ def is_lit_paper(page: Page, *, is_creased: bool) -> bool:
 
 
 def _is_shadowed(rest: NDArray[np.float64], off: float, least: float) -> bool:
-    """Return whether most of a page is evenly lit, and the rest is darker, by more than the unevenness of other things."""
+    """Return whether most of a page is evenly lit and the rest is clearly darker."""
     lit, lighter = float((np.abs(rest) <= off).mean()), float((rest > 2 * off).mean())
     half, deep = float(((rest < -off) & (rest >= -off - _SHADE)).mean()), float((rest < -off - _SHADE).mean())
     darkest = float(np.percentile(rest, 1))

@@ -146,7 +146,7 @@ def _grown_down(mask: Mask, by: int) -> Mask:
 def model_lines(page: Page) -> bool:
     """Take for background the straight lines from edge to edge: folds, and streaks of a feeder.
 
-    Return False if there are so many, or at such regular distances, that they are a print.
+    Return False if their number or regular distances show that they are printed.
     """
     for is_turned, (levels, background, masked) in zip((False, True), rotations(page), strict=False):
         lines = _lines(page, levels)
@@ -215,7 +215,7 @@ def _lines(page: Page, levels: Levels) -> list[Line]:
 
 
 def _valleys_and_ridges(means: NDArray[np.float32], by: int) -> NDArray[np.float32]:
-    """Return by how much each value is below both, or above both, of those `by` rows away; 0 on a step between two tones."""
+    """Return how far each value is below, or above, both values `by` rows away; 0 on a step between tones."""
     padded = np.pad(means, ((by, by), (0, 0)), mode="edge")
     above, below = padded[: -2 * by], padded[2 * by :]
     depth: NDArray[np.float32] = np.maximum(

@@ -1,4 +1,4 @@
-"""The marks that scanning and handling leave on an empty page: holes, staples, dust, turned corners, creases, the other side's text."""
+"""The marks that scanning and handling leave on a page: holes, staples, dust, corners, creases, bleed-through."""
 
 import math
 from dataclasses import dataclass
@@ -285,7 +285,7 @@ def _is_straight(part: _Part) -> bool:
 
 
 def are_creases(page: Page, parts: list[_Part]) -> bool:
-    """Return whether all marks are creases of a page that was crumpled: many faint, long, thin lines in all directions."""
+    """Return whether all marks are creases of a crumpled page: many faint, long, thin lines."""
     if any(part.contrast > max(_CREASE, 1.5 * page.threshold) for part in parts):
         return False
     cells = np.concatenate([part.cells for part in parts])

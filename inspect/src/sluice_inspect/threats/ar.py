@@ -1,5 +1,5 @@
 """The members of an `ar` archive, such as a Debian package or a static library, read leniently (`ar(5)`)."""
-# Sizes are decimal, and members begin at even offsets. An archive that goes on with anything but a member is not
+# Sizes are decimal, and members begin at even offsets. An archive that continues with anything but a member is not
 # scanned to its end: readers differ on where they continue.
 
 import re

@@ -55,7 +55,7 @@ _ADDRESSES_MOST: Final = 100_000
 _BASE64_TYPE: Final = re.compile(rb";\s*base64\s*\Z")
 _PLAIN_TYPE: Final = re.compile(rb"\s*(?:[\w.+-]+/[\w.+-]+\s*)?(?:;.*)?\Z", re.DOTALL)
 _PERCENT: Final = re.compile(rb"%[0-9A-Fa-f]{2}")
-# Where an address ends, by what stands in front of it.
+# Where an address ends, by the character before it.
 _ADDRESS: Final = {
     b'"': re.compile(rb'[^"]*+'),
     b"'": re.compile(rb"[^']*+"),
@@ -178,7 +178,7 @@ def _without_references(text: str) -> str:
 def _addressed(text: str, known: set[bytes], *, is_cut: bool) -> Iterator[Part]:
     """Yield the files in the addresses of a text, in each way in which escapes are read, and then without spaces.
 
-    `is_cut`: the text goes on behind its end.
+    `is_cut`: the text continues after its end.
     """
     readings = dict.fromkeys((text, *((_ESCAPE.sub(_escaped, text), css_unescaped(text)) if "\\" in text else ())))
     limit = _ReadLimit(len(readings) * len(text))
