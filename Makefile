@@ -29,7 +29,7 @@ QUICK := \
   server/tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -140,6 +140,9 @@ contract-matrix: venv-dev servers ## Run the contract tests on PostgreSQL with t
 
 races: venv-dev servers ## Repeat the races for quota, rate, default bucket, bound bucket and revoked key on three servers (REPEATS=n)
 	@SLUICE_TEST_REPEATS=$(REPEATS) $(BIN)/python -m pytest -n 0 server/tests/long/races.py $(ARGS)
+
+slow-senders: venv-dev servers ## Measure small uploads beside slow files that one upload token of the same tenant sends
+	@$(BIN)/python -m pytest -n 0 server/tests/long/slow_senders.py $(ARGS)
 
 state-machine: venv-dev servers ## Let two tenants use the whole API in 500 random ways, and hold every answer to a model (EXAMPLES=n)
 	@SLUICE_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n 0 server/tests/api/test_state_machine.py $(ARGS)

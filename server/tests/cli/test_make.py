@@ -46,9 +46,9 @@ def test_make_help_lists_every_public_target(clone: Path) -> None:
     expected = "help run quick pythons test test-inspect test-server test-clients test-long check format lock fuzz"
     expected += " fuzz-edge differential differential-readings security audit image wheel release sbom verdicts scans"
     expected += (
-        " busy kill-sweep faults rolling-upgrade failover contract-matrix races state-machine stock-clamd matrix"
+        " busy kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd"
     )
-    expected += " bench bench-profile bench-scale bench-scanner browsers screenshots gallery docs site clean"
+    expected += " matrix bench bench-profile bench-scale bench-scanner browsers screenshots gallery docs site clean"
     assert targets == expected.split()
 
 

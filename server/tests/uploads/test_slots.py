@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from sluice.errors import TooManyRequests
+from sluice.uploads import slots as limits
 from sluice.uploads.slots import UploadSlots
 
 
@@ -45,6 +46,42 @@ async def test_an_upload_token_takes_a_few_slots_of_its_tenant_only() -> None:
             pass
     async with slots.hold("a", token_id="t"):
         pass
+
+
+async def test_a_token_leaves_checkers_to_other_senders_of_its_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_INSPECTED_PER_TOKEN", 1)
+    slots, inspected = UploadSlots(64, wait_seconds=5), list[str]()
+
+    async def inspect(name: str, token_id: str | None) -> None:
+        async with slots.hold_inspection(token_id):
+            inspected.append(name)
+
+    async with slots.hold_inspection("t"):
+        second = asyncio.create_task(inspect("second", "t"))
+        await asyncio.gather(inspect("of another token", "u"), inspect("of a key", None))
+        assert not second.done()
+    await second
+    assert inspected == ["of another token", "of a key", "second"]
+
+
+async def test_the_wait_for_others_of_a_token_does_not_make_its_tenant_look_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "_INSPECTED_PER_TOKEN", 1)
+    tenant = _BusyTenant()
+
+    async def upload() -> None:
+        with tenant.slots.learning("context", 1):
+            async with tenant.slots.hold_inspection("t"):
+                pass
+
+    await upload()
+    async with tenant.slots.hold_inspection("t"):
+        waiting = asyncio.create_task(upload())
+        await asyncio.sleep(0)
+        tenant.now += 60
+    await waiting
+    assert not tenant.slots._durations.are_crowded()
 
 
 async def test_an_upload_of_a_token_that_is_refused_a_slot_of_its_tenant_leaves_none_behind() -> None:

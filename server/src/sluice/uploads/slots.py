@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,7 +31,12 @@ _MOST_CONTEXTS: Final = 1000
 _SMALL_BYTES: Final = 64 * 1024  # uploads whose time shows how busy the service is, and not how large they are
 _WAITING_PER_SLOT: Final = 4  # uploads that may wait for each slot of a tenant; each takes a connection
 _PER_TOKEN: Final = 8  # uploads of one upload token: its holder may be slow on purpose
-_LEAST_SHARE: Final = 2 * (os.cpu_count() or 2)  # enough to keep every core busy
+_CORES: Final = os.cpu_count() or 2
+_LEAST_SHARE: Final = 2 * _CORES  # enough to keep every core busy
+_INSPECTED_PER_TOKEN: Final = max(1, _CORES // 2)  # checkers are more than that, so that one stays for other senders
+
+_waits: ContextVar[list[float] | None] = ContextVar("waits for inspections", default=None)
+"""Seconds that the upload whose time is being learned has waited for others of its token."""
 
 
 class UploadSlots:
@@ -45,6 +51,7 @@ class UploadSlots:
         self._monotonic = monotonic
         self._queue: FairQueue[str, None, bool] = FairQueue(self._acquire)
         self._of_tokens: FairQueue[str, None, bool] = FairQueue(self._acquire_of_token)
+        self._inspected: FairQueue[str, None, bool] = FairQueue(self._acquire_inspection)
         self._is_adjusting = False
         self._durations = _Durations()
 
@@ -52,13 +59,17 @@ class UploadSlots:
     def learning(self, context_id: str, size: int) -> Iterator[None]:
         """Learn from the time that the block takes to judge and store `size` received bytes.
 
-        Rejections are not counted.
+        Rejections are not counted, nor the time in which the upload waited for others of its token.
         """
-        began, others = self._monotonic(), self._queue.held_total
-        yield
+        began, others, waits = self._monotonic(), self._queue.held_total, list[float]()
+        learned = _waits.set(waits)
+        try:
+            yield
+        finally:
+            _waits.reset(learned)
         if size <= _SMALL_BYTES:
             is_quiet = max(others, self._queue.held_total) <= _LEAST_SHARE
-            self._durations.add(context_id, self._monotonic() - began, is_quiet=is_quiet)
+            self._durations.add(context_id, self._monotonic() - began - sum(waits), is_quiet=is_quiet)
 
     @asynccontextmanager
     async def hold(self, tenant_id: str, *, token_id: str | None = None) -> AsyncIterator[None]:
@@ -81,6 +92,21 @@ class UploadSlots:
             if token_id is not None:
                 self._of_tokens.put_back(token_id, of_token)
 
+    @asynccontextmanager
+    async def hold_inspection(self, token_id: str | None) -> AsyncIterator[None]:
+        """Hold one of the few inspections of an upload token while the block runs; None: of another sender, no limit.
+
+        Files that are slow to check on purpose then leave checkers to the other senders of their tenant.
+        """
+        if token_id is None:
+            yield
+            return
+        began = self._monotonic()
+        async with self._inspected.take(token_id, None):
+            if (waits := _waits.get()) is not None:
+                waits.append(self._monotonic() - began)
+            yield
+
     async def _take(self, tenant_id: str) -> bool:
         if self._queue.waiting_of(tenant_id) >= _WAITING_PER_SLOT * self._per_tenant:
             raise TooManyRequests(errors=["Too many uploads of this tenant wait"], limit=self._per_tenant)
@@ -101,6 +127,9 @@ class UploadSlots:
 
     def _acquire_of_token(self, token_id: str, _request: None) -> bool | None:
         return True if self._of_tokens.held.get(token_id, 0) < _PER_TOKEN else None
+
+    def _acquire_inspection(self, token_id: str, _request: None) -> bool | None:
+        return True if self._inspected.held.get(token_id, 0) < _INSPECTED_PER_TOKEN else None
 
     def _acquire(self, tenant_id: str, _request: None) -> bool | None:
         held = self._queue.held

@@ -295,16 +295,17 @@ class Upload:
     async def _validate(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> VerdictReport:
         facts = await self._with_duplicate(_facts_of(file), snapshot)
         facts = self._with_usage(facts, caller, snapshot, snapshot.usage)
-        judged = await inspect(
-            judge(facts, snapshot.rules),
-            file.sealed,
-            caller.tenant_id,
-            snapshot.rules,
-            sandbox=self._engines.sandbox,
-            scanner=self._engines.scanner,
-            on_checked=lambda _content_type: None,
-            all_checks=True,
-        )
+        async with self._engines.slots.hold_inspection(self._token_id):
+            judged = await inspect(
+                judge(facts, snapshot.rules),
+                file.sealed,
+                caller.tenant_id,
+                snapshot.rules,
+                sandbox=self._engines.sandbox,
+                scanner=self._engines.scanner,
+                on_checked=lambda _content_type: None,
+                all_checks=True,
+            )
         await self.snapshot.require_current()
         return self._report(self._decision(judged, caller, snapshot))
 
@@ -314,16 +315,17 @@ class Upload:
             judged = await self._admit(judged, caller, snapshot, rate)
             put = prepare_put(file, snapshot, self._engines.stores, self._engines.clock())
             try:
-                judged = await inspect(
-                    judged,
-                    file.sealed,
-                    caller.tenant_id,
-                    snapshot.rules,
-                    sandbox=self._engines.sandbox,
-                    scanner=self._engines.scanner,
-                    on_checked=put.start,  # a large object is sent during the scan, and appears only after the verdict
-                    all_checks=self._purpose.all_checks,
-                )
+                async with self._engines.slots.hold_inspection(self._token_id):
+                    judged = await inspect(
+                        judged,
+                        file.sealed,
+                        caller.tenant_id,
+                        snapshot.rules,
+                        sandbox=self._engines.sandbox,
+                        scanner=self._engines.scanner,
+                        on_checked=put.start,  # a large object is sent during the scan, and appears after the verdict
+                        all_checks=self._purpose.all_checks,
+                    )
                 judged = await self._require_passing(judged, caller, snapshot, is_last=True)
                 return await self._commit(judged, file, caller, snapshot, put)
             finally:
@@ -382,6 +384,10 @@ class Upload:
         )
 
     # What several steps share
+
+    @property
+    def _token_id(self) -> str | None:
+        return None if self._permit is None else self._permit.token_id
 
     @property
     def _chosen_report_id(self) -> str | None:
