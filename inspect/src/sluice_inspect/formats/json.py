@@ -36,6 +36,26 @@ _MEMBERS: Final = {
     bracket: re.compile(rf"(?:{name}{_SPACES}(?:{_NUMBER_TEXT}|true|false|null|{_PLAIN_STRING}){_SPACES},)++")
     for bracket, name in _MEMBER_NAME.items()
 }
+# The same with escapes, and with arrays and objects of up to so many levels: once there is content, nothing else of
+# them matters.
+_NESTED_LEVELS: Final = 3
+_STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
+
+
+def _nested_value(levels: int) -> str:
+    plain = rf"(?:{_STRING}|{_NUMBER_TEXT}|true|false|null"
+    if not levels:
+        return f"{plain})"
+    value = rf"{_SPACES}{_nested_value(levels - 1)}{_SPACES}"
+    member = rf"{_SPACES}{_STRING}{_SPACES}:{value}"
+    each_array, each_object = (rf"(?:{each}(?:,{each})*+|{_SPACES})" for each in (value, member))
+    return rf"{plain}|\{{{each_object}\}}|\[{each_array}\])"
+
+
+_NESTED_MEMBERS: Final = {
+    "[": re.compile(rf"(?:{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++"),
+    "{": re.compile(rf"(?:{_SPACES}{_STRING}{_SPACES}:{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++"),
+}
 _EMPTY_MEMBERS: Final = {
     bracket: re.compile(rf'(?:{name}{_SPACES}(?:null|""){_SPACES},)++') for bracket, name in _MEMBER_NAME.items()
 }
@@ -234,7 +254,8 @@ class _StreamParser:
         if bracket == "{" and self.expect is _Expect.VALUE:  # between a name and its value
             return False
         window.fill(_WINDOW_CHARACTERS)
-        found = _MEMBERS[bracket].match(window.text, window.position)
+        may_nest = self.has_content and len(self.open_brackets) + _NESTED_LEVELS <= self.limits.max_json_depth
+        found = (_NESTED_MEMBERS if may_nest else _MEMBERS)[bracket].match(window.text, window.position)
         if found is None:
             return False
         window.position = found.end()
