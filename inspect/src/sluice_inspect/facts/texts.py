@@ -4,6 +4,7 @@ import codecs
 import html
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from sluice_inspect.budget import Deadline
@@ -93,7 +94,7 @@ def measure_unknown(subject: Subject, sheet: FactSheet) -> None:
 
 def measure_markup(subject: Subject, sheet: FactSheet, *, is_drawing: bool = False) -> None:
     """Add the flags of XML and SVG, and the stated size of a drawing. Raise `InspectionError` if it is not XML."""
-    finder = _Finder(sheet, Deadline(subject.limits.soft_seconds), is_drawing=is_drawing)
+    finder = MarkupReader(sheet, Deadline(subject.limits.soft_seconds), is_drawing=is_drawing)
     if is_drawing or not _is_harmless(subject):
         declarations = DeclarationReader("the document")
         try:
@@ -101,9 +102,7 @@ def measure_markup(subject: Subject, sheet: FactSheet, *, is_drawing: bool = Fal
         finally:
             if finder.office is not None and declarations.has_doctype:
                 sheet.complete = False  # there may be entities, which are not followed
-    if finder.size is not None:
-        width, height = finder.size
-        sheet.facts |= {"width": width, "height": height, "pixels": width * height}
+    finder.add_size()
 
 
 def _is_harmless(subject: Subject) -> bool:
@@ -119,12 +118,14 @@ def _is_harmless(subject: Subject) -> bool:
     return True
 
 
-class _Finder(XmlTarget):
+class MarkupReader(XmlTarget):
+    """Adds the flags of XML, or of a drawing, and knows the stated size of the drawing and the number of elements."""
+
     def __init__(self, sheet: FactSheet, deadline: Deadline, *, is_drawing: bool) -> None:
         self.flags = sheet.flags
         self._sheet = sheet
         self._deadline = deadline
-        self._count = 0
+        self.elements = 0
         self._application = ""
         self.office: OfficeReader | None = None
         self.size: tuple[int, int] | None = None
@@ -132,39 +133,51 @@ class _Finder(XmlTarget):
         self._has_root = False
         self._style: list[str] | None = None
 
+    def begin(self, tag: str) -> None:
+        """Look at the root. A subclass may raise what it is not."""
+
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        namespace, _, name = tag.rpartition("}")
+        """Read the beginning of an element."""
+        self.elements += 1
         if not self._has_root:
             self._has_root = True
+            self.begin(tag)
             if self._is_drawing:
                 self.size = _size_of(attributes)
             else:
                 self.office = reader_of(tag, self._application, self._sheet)
         if self.office is not None:
             self.office.start(tag, attributes)
-            self._count += 1
-            if self._count % _ELEMENTS_AT_ONCE == 0 and self._deadline.has_passed:
+            if self.elements % _ELEMENTS_AT_ONCE == 0 and self._deadline.has_passed:
                 self._sheet.complete = False
                 raise StopParsing
-        if _INCLUDE.fullmatch(tag):
+        namespace, name, is_include = _parts_of_tag(tag)
+        if is_include:
             self.flags.add("xinclude")
         # Scripts of XSLT, KML or other formats that run nowhere are none: browsers know these two namespaces.
-        is_web = self._is_drawing or namespace in {"{http://www.w3.org/1999/xhtml", "{http://www.w3.org/2000/svg"}
-        if is_web and (name.lower() == "script" or any(map(_runs, attributes, attributes.values()))):
+        if not self._is_drawing and namespace not in {"{http://www.w3.org/1999/xhtml", "{http://www.w3.org/2000/svg"}:
+            return
+        is_script = name == "script"
+        for attribute, value in attributes.items():
+            if "(" in value or _is_telling(attribute):
+                is_script = is_script or any(map(_runs, attributes, attributes.values()))
+                if _loads(name, attributes):
+                    self.flags.add("link.external")
+                break
+        if is_script:
             self.flags.add("script.svg" if self._is_drawing or namespace.endswith("svg") else "script.html")
-        if is_web:
-            if _loads(name.lower(), attributes):
-                self.flags.add("link.external")
-            if name.lower() == "style":
-                self._style = []
+        if name == "style":
+            self._style = []
 
     def data(self, text: str) -> None:
+        """Read a piece of text."""
         if self.office is not None:
             self.office.data(text)
         if self._style is not None:
             self._style.append(text)
 
     def end(self, tag: str) -> None:
+        """Read the end of an element."""
         if self.office is not None:
             self.office.end(tag)
         if self._style is not None:
@@ -181,8 +194,34 @@ class _Finder(XmlTarget):
             self._application = data or target
 
     def close(self) -> None:
+        """End the document."""
         if self.office is not None:
             self.office.close()
+
+    def add_size(self) -> None:
+        """Add the stated size of a drawing."""
+        if self.size is not None:
+            width, height = self.size
+            self._sheet.facts |= {"width": width, "height": height, "pixels": width * height}
+
+
+@lru_cache(maxsize=1024)
+def _parts_of_tag(tag: str) -> tuple[str, str, bool]:
+    """Return the namespace, the name in small letters, and whether it is the element that includes a document."""
+    namespace, _, name = tag.rpartition("}")
+    return namespace, name.lower(), _INCLUDE.fullmatch(tag) is not None
+
+
+@lru_cache(maxsize=1024)
+def _is_telling(attribute: str) -> bool:
+    """Return whether an attribute of this name may run or load something, whatever its value is."""
+    local = attribute.rpartition("}")[2]
+    return (
+        local.lower().startswith("on")
+        or local.lower() in _VALUES
+        or local in _HREFS | _SETS | _LOADING | {"http-equiv"}
+        or attribute in _HREFS
+    )
 
 
 def _loads(name: str, attributes: Mapping[str, str]) -> bool:

@@ -6,14 +6,15 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from sluice_inspect.facts.texts import measure_markup
+from sluice_inspect.budget import Deadline
+from sluice_inspect.facts.texts import MarkupReader, measure_markup
 from sluice_inspect.format import Examination, Family, Format
 from sluice_inspect.images.embedded import inline_is_blank
-from sluice_inspect.report import Corrupt, Limits
+from sluice_inspect.report import Corrupt, FactSheet, Limits
 from sluice_inspect.source import Source
+from sluice_inspect.subject import Subject
 from sluice_inspect.text.plaintext import INVISIBLE
 from sluice_inspect.text.xml_declarations import DeclarationReader
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
@@ -53,29 +54,32 @@ _HAS_SEGMENT: Final = re.compile(r"[lhvcsqtaz]|m[^a-z]*?\d[\s,+.-]+\d+\S*[\s,]+\
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
-    root = _RootCheck()
+    # One pass for the check and for the facts and flags.
+    sheet = FactSheet()
+    reader = _DrawingReader(sheet, Deadline(limits.soft_seconds), is_drawing=True)
     declarations = DeclarationReader("the drawing")
-    parse_xml(source.open(), limits, target=root, declarations=declarations, where="the drawing")
+    parse_xml(source.open(), limits, target=reader, declarations=declarations, where="the drawing")
+    reader.add_size()
     external = len(declarations.external)
-    measures = {"elements": root.elements} | ({"external_entities": external} if external else {})
+    measures = {"elements": reader.elements} | ({"external_entities": external} if external else {})
 
     def blank() -> str | None:
         ink = _InkFinder(limits)
         read_all = parse_xml(source.open(), limits, target=ink)
         return "nothing in the drawing leaves ink" if read_all and not ink.sheet_may_show else None
 
-    return Examination(measures, blank)
+    return Examination(measures, blank, sheet)
 
 
-class _RootCheck(XmlTarget):
-    def __init__(self) -> None:
-        self.elements = 0
-
-    def start(self, tag: str, _attributes: Mapping[str, str]) -> None:
-        self.elements += 1
-        name = tag.rpartition("}")[2]
-        if self.elements == 1 and name != "svg":
+class _DrawingReader(MarkupReader):
+    def begin(self, tag: str) -> None:
+        if (name := tag.rpartition("}")[2]) != "svg":
             raise Corrupt(f"the document is no drawing: its root is {name}"[:_DETAIL_MAX])
+
+
+def _facts(subject: Subject, sheet: FactSheet) -> None:
+    if "elements" not in subject.measures:  # else they were measured with it
+        measure_markup(subject, sheet, is_drawing=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +269,7 @@ FORMAT: Final = Format(
     content_type="image/svg+xml",
     extensions=frozenset({"svg"}),
     examine=_examine,
-    facts=partial(measure_markup, is_drawing=True),
+    facts=_facts,
     sample=lambda: (
         b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path d="M0 0L9 9" stroke="black"/></svg>\n'
     ),

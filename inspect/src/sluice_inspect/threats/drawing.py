@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from html import unescape
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -178,6 +179,20 @@ class _Rules:
             _read_damaged(self, iter((text,)))
 
 
+@lru_cache(maxsize=1024)
+def _parts_of_name(name: str) -> tuple[str, str]:
+    """Return the namespace of a name that expat gives, and the name in small letters."""
+    namespace, _, local = name.rpartition(" ")
+    return namespace, local.lower()
+
+
+@lru_cache(maxsize=1024)
+def _is_judged(attribute: str) -> bool:
+    """Return whether an attribute of this name may run something though its value has no bracket."""
+    named = attribute in _ADDRESSES or attribute in {"attributename", "srcdoc", "style"}
+    return named or _EVENT.fullmatch(attribute) is not None
+
+
 class _Xml:
     """One reading of a document by expat, as far as it is well-formed."""
 
@@ -212,8 +227,7 @@ class _Xml:
         return False
 
     def _on_start(self, name: str, attributes: Mapping[str, str]) -> None:
-        namespace, _, local = name.rpartition(" ")
-        local = local.lower()
+        namespace, local = _parts_of_name(name)
         if not self._has_root:
             self._has_root = True
             self._is_drawing = self._named or local == "svg"
@@ -221,10 +235,11 @@ class _Xml:
                 raise _OtherRoot
         self._rules.element(local, namespace)
         for key, value in attributes.items():
-            attribute_namespace, _, attribute = key.rpartition(" ")
-            if attribute_namespace == _XML_EVENTS and attribute == "handler":
+            attribute_namespace, attribute = _parts_of_name(key)
+            if attribute_namespace == _XML_EVENTS and key.endswith(" handler"):
                 raise _Found("attribute handler")
-            self._rules.attribute(attribute.lower(), value)
+            if "(" in value or _is_judged(attribute):
+                self._rules.attribute(attribute, value)
         if local == "style" and self._style is None:
             self._style = []
             self._parser.CharacterDataHandler = self._style.append

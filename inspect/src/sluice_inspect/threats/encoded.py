@@ -254,7 +254,10 @@ def _without_spaces(text: str) -> str:
             kept.append(text[at:begin])
             at = end + len(closes)
         text = "".join((*kept, text[at:]))
-    return "".join(text.replace("<![CDATA[", "").replace("]]>", "").split())
+    text = text.replace("<![CDATA[", "").replace("]]>", "")
+    # Most spaces are ASCII: without those, there is little left to split.
+    packed = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_SPACES)
+    return "".join(packed.decode("utf-8", "surrogatepass").split())
 
 
 def _parts_of(source: RandomAccess, known: set[bytes], *, is_joined: bool = False) -> Iterator[Part]:

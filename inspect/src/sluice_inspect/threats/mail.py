@@ -34,14 +34,15 @@ _FIELDS: Final = re.compile(rb"(?:(?!--)(?:[!-9;-~]*+:|[ \t]|From |>From )[^\r\n
 _DASHED_FIELD: Final = re.compile(rb"--([!-9;-~]*+:[^\r\n]*+)(?:\r\n|\r|\n|\Z)")
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BLANK_LINE: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n)) *(?:\r\n|\r|\n)")
-_DASHED_LINE: Final = re.compile(rb"(?:(?:\A|(?<=[\r\n]))--)([^\r\n]*+)(\r\n|\r|\n|\Z)")
-_END_OF_PART: Final = re.compile(rb"(?<=[\r\n])(?:--|From )")
+# What stands at the beginning of a line is searched by its first letters, which are rarer than lines.
+_DASHED_LINE: Final = re.compile(rb"--(?<![^\r\n]--)([^\r\n]*+)(\r\n|\r|\n|\Z)")
+_END_OF_PART: Final = re.compile(rb"[-F](?<=[\r\n].)(?:(?<=-)-|(?<=F)rom )", re.DOTALL)
 _BOM: Final = b"\xef\xbb\xbf"
 _CONTAINER: Final = re.compile(rb"multipart|message/", re.IGNORECASE)
 _MULTIPART: Final = re.compile(rb"multipart/", re.IGNORECASE)
 _FILE_NAME: Final = re.compile(rb"(?i)name\*?[0-9*]{0,4}=[ \t]*(?:\"([^\"\r\n]{1,255})|([^\s;\"]{1,255}))")
 _UU_WORD: Final = b"begin"
-_UU_BEGIN: Final = re.compile(rb"(?:\A|(?<=[\r\n]))begin(?:-base64)? [0-7]{1,6} ([^\r\n]{1,255})(?:\r\n|\r|\n)")
+_UU_BEGIN: Final = re.compile(rb"begin(?<![^\r\n]begin)(?:-base64)? [0-7]{1,6} ([^\r\n]{1,255})(?:\r\n|\r|\n)")
 # xxencode has other letters for the same bits, and uuencode has no small letters.
 _XX: Final = b"+-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _XX_LETTERS: Final = bytes.maketrans(_XX, bytes(range(0x20, 0x60)))
