@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cache
 from typing import Final, NoReturn
 
 from sluice_inspect.budget import Deadline
@@ -52,10 +53,12 @@ def _nested_value(levels: int) -> str:
     return rf"{plain}|\{{{each_object}\}}|\[{each_array}\])"
 
 
-_NESTED_MEMBERS: Final = {
-    "[": re.compile(rf"(?:{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++"),
-    "{": re.compile(rf"(?:{_SPACES}{_STRING}{_SPACES}:{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++"),
-}
+@cache  # compiled for large documents only: it takes 20 ms
+def _nested_members(bracket: str) -> re.Pattern[str]:
+    name = "" if bracket == "[" else rf"{_SPACES}{_STRING}{_SPACES}:"
+    return re.compile(rf"(?:{name}{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++")
+
+
 _EMPTY_MEMBERS: Final = {
     bracket: re.compile(rf'(?:{name}{_SPACES}(?:null|""){_SPACES},)++') for bracket, name in _MEMBER_NAME.items()
 }
@@ -255,7 +258,8 @@ class _StreamParser:
             return False
         window.fill(_WINDOW_CHARACTERS)
         may_nest = self.has_content and len(self.open_brackets) + _NESTED_LEVELS <= self.limits.max_json_depth
-        found = (_NESTED_MEMBERS if may_nest else _MEMBERS)[bracket].match(window.text, window.position)
+        members = _nested_members(bracket) if may_nest else _MEMBERS[bracket]
+        found = members.match(window.text, window.position)
         if found is None:
             return False
         window.position = found.end()

@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sluice_client.cli import output
 from sluice_client.cli.form import FormFile, opened_file
-from sluice_client.cli.http import Response
 from sluice_client.cli.output import Exit
 from sluice_client.cli.profiles import Target
 from sluice_client.cli.service import Service, envelope_of, message_of, opened
+
+if TYPE_CHECKING:
+    from sluice_client.cli.http import Response
 
 _FAILED: Final = frozenset({"fail", "would_fail", "error"})
 _TRIES: Final = 3  # a service limits the dry runs per minute; the others wait
@@ -121,7 +123,7 @@ def ask_service(service: Service, path: Path, context: str, stdin_name: str = "s
     return Reported(str(path), envelope["data"]["report"])
 
 
-def _retry_after(response: Response) -> float:
+def _retry_after(response: "Response") -> float:
     """Return the seconds after which to try again; 0 if the response names none (a proxy's may name a date)."""
     try:
         return float(response.headers.get("Retry-After", "0"))

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
-from sluice_client.cli.http import HttpClient, Response
+if TYPE_CHECKING:
+    from sluice_client.cli.http import HttpClient, Response
 
 STDIN: Final = "-"
 _CHUNK: Final = 262_144
@@ -25,8 +26,8 @@ class FormFile:
         self._sent = sent
 
     def send(
-        self, http: HttpClient, path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
-    ) -> Response:
+        self, http: "HttpClient", path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> "Response":
         """Send the rest of the file with the fields in front of it, and return the response."""
         boundary = os.urandom(16).hex()
         parts = [

@@ -1,26 +1,23 @@
 """A running service as commands reach it: over HTTP, with the credential of an option, the environment or a profile."""
 
+# ruff: noqa: PLC0415  (httpx is loaded for a request, not for a command that makes none)
+
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import typer
 
 from sluice_client.cli import output
-from sluice_client.cli.http import (
-    ConnectionBroken,
-    ConnectionRefused,
-    HttpClient,
-    OpenResponse,
-    Response,
-    UnusableAddress,
-)
 from sluice_client.cli.output import CommandRefused, Exit, exit_of
 from sluice_client.cli.profiles import Target, profile_name, target_of
+
+if TYPE_CHECKING:
+    from sluice_client.cli.http import HttpClient, OpenResponse, Response
 
 _SUCCESSES: Final = frozenset({200, 201, 202})
 _OK: Final = 200
@@ -56,7 +53,7 @@ ProfileOption = Annotated[
 class Service:
     """A service and the credential of a command."""
 
-    def __init__(self, target: Target, http: HttpClient) -> None:
+    def __init__(self, target: Target, http: "HttpClient") -> None:
         self.url = target.url
         self.credential = target.credential
         self.http = http
@@ -86,7 +83,7 @@ class Service:
         for warning in warnings:
             output.complain(warning.partition('"')[2].rstrip('"') + ".")
 
-    def success(self, response: Response) -> dict[str, Any]:
+    def success(self, response: "Response") -> dict[str, Any]:
         """Return the envelope of a success; raise `CommandRefused` for any other response."""
         envelope = envelope_of(response)
         if envelope is None:
@@ -114,7 +111,7 @@ class Service:
         with self.http.stream("GET", path) as response:
             self.save(response, to)
 
-    def save(self, response: OpenResponse, to: Path | None) -> None:
+    def save(self, response: "OpenResponse", to: Path | None) -> None:
         """Write the body of an open response. The file is there once all of it was written."""
         if response.status != _OK:
             self.success(response.read())
@@ -151,6 +148,8 @@ def download_link(link: str, to: Path | None) -> None:
 @contextmanager
 def opened(target: Target, *, needs_key: bool = True) -> Iterator[Service]:
     """Yield a service; turn failures of the connection into `CommandRefused`."""
+    from sluice_client.cli.http import ConnectionBroken, ConnectionRefused, HttpClient, UnusableAddress
+
     if needs_key and not target.credential:
         raise CommandRefused(
             "An API key is needed: keep one with `sluice login`, or put it into SLUICE_API_KEY.", Exit.CREDENTIALS
@@ -211,7 +210,7 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def envelope_of(response: Response) -> dict[str, Any] | None:
+def envelope_of(response: "Response") -> dict[str, Any] | None:
     """Return the envelope of a Sluice service's response, None for any other response."""
     try:
         body = response.json()
@@ -234,7 +233,7 @@ def given(**values: Any) -> dict[str, Any]:
 
 def body_of(named: Mapping[str, Any], fields: Iterable[str], body_file: Path | None) -> dict[str, Any]:
     """Return the body of a request: that of a file, then `--field NAME=VALUE`, then the options that were given."""
-    import json  # noqa: PLC0415  (few commands take one)
+    import json  # few commands take one
 
     body: dict[str, Any] = {}
     if body_file is not None:
