@@ -21,6 +21,9 @@ _SCRIPT: Final = re.compile(
     r"|<(?:iframe|frame|object|embed)\b[^<>]{0,2000}?[=\"'\s]data:image/svg",
     re.IGNORECASE,
 )
+# Without one of these words, only an event handler is a script.
+_SCRIPT_WORDS: Final = ("script", "data:")
+_HANDLER: Final = re.compile(r"on(?<=[\s\"'/]on)[a-z]{3,30}\s{0,20}=")
 _BUILT: Final = re.compile(r"\bnew\s{1,10}(?:Blob|File|MozBlobBuilder)\b|\batob\s{0,10}\(|fromCharCode|Uint8Array")
 _OFFERED: Final = re.compile(
     r"createObjectURL|msSaveOrOpenBlob|msSaveBlob|\.download\b"
@@ -61,6 +64,7 @@ _LOADED: Final = re.compile(
     rf"[\s\"'/:]href\s{{0,20}}=\s{{0,20}}[\"']?{_REMOTE}",
     re.IGNORECASE,
 )
+_LOADING_WORDS: Final = ("src", "poster", "background", "data", "manifest", "base", "image", "use", "tref")
 _LINKED: Final = re.compile(
     rf"<(?:[^\s<>/=:\"']{{1,64}}:)?(link|meta)\b((?:{_ATTRIBUTES}|[\"']){{0,4000}}+)", re.IGNORECASE
 )
@@ -117,16 +121,17 @@ def examine_page(page: str, sheet: FactSheet, deadline: Deadline, level: int = 0
     for text in texts:
         plain = _LINE_ENDS.sub("", _CHARACTER.sub(_resolved, text)) if "&" in text or level == 0 else text
         for each in (text,) if plain == text else (text, plain):
-            if _SCRIPT.search(each):
+            lower = _small_letters(each)
+            if _HANDLER.search(lower) or (_has_word(lower, _SCRIPT_WORDS) and _SCRIPT.search(each)):
                 sheet.flags.add("script.html")
             if (
-                _LOADED.search(each)
+                (_has_word(lower, _LOADING_WORDS) and _LOADED.search(each))
                 or loads_by_style(each)
-                or any(_PICTURE.search(found[1]) for found in _PICTURES.finditer(each))
+                or ("srcset" in lower and any(_PICTURE.search(found[1]) for found in _PICTURES.finditer(each)))
                 or _has_loading_link(each)
             ):
                 sheet.flags.add("link.external")
-        for found in _SRCDOC.finditer(text):
+        for found in _SRCDOC.finditer(text) if "srcdoc" in _small_letters(text) else ():
             if level == _SRCDOC_LEVELS:
                 sheet.flags.add("script.html")  # ordinary pages are not nested so deeply
             elif deadline.has_passed:
@@ -134,6 +139,18 @@ def examine_page(page: str, sheet: FactSheet, deadline: Deadline, level: int = 0
             else:
                 inner = html.unescape(_LONG_NUMBER.sub("", found[1] or found[2] or found[3] or ""))
                 examine_page(inner, sheet, deadline, level + 1)
+
+
+def _small_letters(text: str) -> str:
+    """Return a text in which a word is found in small letters if an expression that ignores case finds it."""
+    lower = text.lower()
+    if text.isascii():
+        return lower
+    return lower.replace("\u017f", "s").replace("\u0131", "i").replace("i\u0307", "i")
+
+
+def _has_word(lower: str, words: tuple[str, ...]) -> bool:
+    return any(word in lower for word in words)
 
 
 def _has_loading_link(text: str) -> bool:
@@ -154,12 +171,8 @@ def loads_by_style(text: str) -> bool:
         _LOADING_STYLE.search(each)
         or any(_PICTURE_OF_STYLE.search(found[1]) for found in _PICTURES_OF_STYLE.finditer(each))
         for each in texts
-        if _may_load(each.lower())
+        if _has_word(_small_letters(each), _STYLE_WORDS)
     )
-
-
-def _may_load(lower: str) -> bool:
-    return any(word in lower for word in _STYLE_WORDS)
 
 
 def redirects(text: str) -> bool:
