@@ -1,7 +1,7 @@
 """Tokenizer of Rich Text Format (RTF 1.9.1): groups, control words and text, in constant memory."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import BinaryIO, Final
@@ -40,14 +40,20 @@ _OPEN_TOKEN: Final = Token(TokenType.OPEN)
 _CLOSE_TOKEN: Final = Token(TokenType.CLOSE)
 
 
-def read_tokens(stream: BinaryIO) -> Iterator[Token]:
-    """Yield the tokens of a stream, to its end."""
+def read_tokens(stream: BinaryIO, skip: Callable[[bytes, int, int], int] | None = None) -> Iterator[Token]:
+    """Yield the tokens of a stream, to its end.
+
+    `skip` is called before each with the bytes at hand, the place of the token, and up to where tokens are whole. It
+    returns the place of a later token to continue at, or the same.
+    """
     buffer, at, ended = b"", 0, False
     while True:
         if not ended and len(buffer) - at < _LONGEST:
             more = stream.read(_CHUNK)
             buffer, at, ended = buffer[at:] + more, 0, not more
             continue
+        if skip is not None:
+            at = skip(buffer, at, len(buffer) - _LONGEST)
         found = _TOKEN.match(buffer, at)
         if found is None:
             return

@@ -86,18 +86,20 @@ class MemberStream:
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._rest = b""
+        self._at = 0  # what was read of it
 
     def read(self, size: int = -1, /) -> bytes:
         """Return up to `size` bytes, all of them if it is negative, none at the end."""
         if size < 0:
-            rest, self._rest = self._rest, b""
+            rest, self._rest = self._rest[self._at :], b""
             return rest + b"".join(self._chunks)
-        while not self._rest:
+        while self._at >= len(self._rest):
             chunk = next(self._chunks, None)
             if chunk is None:
                 return b""
-            self._rest = chunk
-        piece, self._rest = self._rest[:size], self._rest[size:]
+            self._rest, self._at = chunk, 0
+        piece = self._rest[self._at : self._at + size]
+        self._at += size
         return piece
 
 

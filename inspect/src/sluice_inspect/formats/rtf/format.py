@@ -2,6 +2,7 @@
 # Readers ignore what follows the outer group. They accept text of 8 bits, whose bytes may look like braces: such a file
 # is complete when it ends in a brace.
 
+import re
 from typing import Final
 
 from sluice_inspect.budget import Deadline
@@ -18,6 +19,10 @@ _MAY_PRECEDE: Final = b"\xef\xbb\xbf \t\r\n\0"
 _DIGITS: Final = b"0123456789abcdefABCDEF \t\r\n"
 _CONTROLS: Final = bytes([*range(9), *range(0x0E, 0x1A), *range(0x1B, 0x20), 0x7F])
 _BEYOND_ASCII: Final = bytes(range(0x80, 0x100))
+# Tokens that the check only counts: text without control characters, words but `pict` and `bin`, and groups of those.
+# Braces and backslashes that are escaped are read one by one, so that each brace here is one of a group.
+_WORD: Final = rb"\\(?:(?!(?:pict|bin)(?![a-zA-Z]))[a-zA-Z]{1,32}|'[0-9a-fA-F]{2}|[ -&(-@\[\]-`|~])"
+_ASCII_TEXT: Final = rb"\t-\r\x1a -\[\]-z|~"
 _MAX_CONTROLS: Final = 1
 _MAX_DEPTH: Final = 10_000
 _CLOCK_INTERVAL: Final = 4096
@@ -26,7 +31,10 @@ _CLOCK_INTERVAL: Final = 4096
 def _examine(source: Source, limits: Limits) -> Examination:
     # One pass over the tokens for both questions, as reading them takes longer than answering.
     check, ink, deadline = _TokenCheck(), _Ink(limits), Deadline(limits.soft_seconds)
-    for count, token in enumerate(read_tokens(source.open()), 1):
+    def skip(buffer: bytes, at: int, whole: int) -> int:
+        return check.skip(buffer, at, whole) if ink.is_done else at
+
+    for count, token in enumerate(read_tokens(source.open(), skip), 1):
         if not check.is_done:
             check.add(token)
         if not ink.is_done:
@@ -43,6 +51,14 @@ def _examine(source: Source, limits: Limits) -> Examination:
         raise Corrupt(f"the document is damaged: {check.controls} control characters stand in its text")
     blank = None if ink.may_show_something else "the document shows no text, picture, shape or border"
     return Examination({"groups": check.count}, lambda: blank)
+
+
+def _plain(text: bytes) -> re.Pattern[bytes]:
+    tokens = rb"[%b]++|%b" % (text, _WORD)
+    return re.compile(rb"(?:%b|\{(?:%b)*+\})*+" % (tokens, tokens))
+
+
+_PLAIN, _PLAIN_8_BITS = _plain(_ASCII_TEXT), _plain(_ASCII_TEXT + rb"\x80-\xff")
 
 
 class _Ink:
@@ -71,6 +87,19 @@ class _TokenCheck:
         self.count = 0
         self.controls = 0
         self.has_8_bits = False
+
+    def skip(self, buffer: bytes, at: int, whole: int) -> int:
+        """Count tokens that cannot be damage, and return the place of the next one."""
+        if not self.groups or self.groups[-1] or len(self.groups) >= _MAX_DEPTH:
+            return at
+        found = (_PLAIN_8_BITS if self.has_8_bits else _PLAIN).match(buffer, at)
+        end = found.end() if found else at
+        if end > whole:
+            end = max(at, buffer.rfind(b"\\", at, max(at, whole)))  # where a word begins
+        opened = buffer.count(b"{", at, end)
+        self.count += opened
+        self.groups += [False] * (opened - buffer.count(b"}", at, end))
+        return end
 
     def add(self, token: Token) -> None:
         if token.type is TokenType.OPEN:
