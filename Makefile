@@ -29,7 +29,7 @@ QUICK := \
   server/tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner slow-files
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -164,6 +164,9 @@ bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "li
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)
 	@PYTHONPATH=$(CURDIR)/inspect:$(CURDIR)/server $(BIN)/python scripts/bench_scanner.py $(ARGS)
+
+slow-files: venv-dev ## Measure the CPU of checks of files of up to 100 MB, made in build/slow-files (5 GB; ARGS="--only pdf")
+	@$(BIN)/python scripts/slow_files.py build/slow-files $(ARGS)
 
 browsers: venv-dev servers ## Run every proof in a real browser: the console, the upload page, the element, pages of other origins
 	@SLUICE_TEST_LONG=1 $(BIN)/python -m pytest -n 0 server/tests/console/test_browser.py $(addprefix server/tests/browser/,test_upload_page.py test_typescript.py element.py origins.py resumable.py) $(ARGS)

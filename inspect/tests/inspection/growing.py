@@ -1,20 +1,31 @@
 """Inputs that grow by repetition, made to be expensive for a parser, and how the time grows with them."""
 
 import base64
+import bz2
 import gzip
 import io
+import lzma
+import math
 import os
 import re
+import sqlite3
 import struct
 import tarfile
 import time
+import wave
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sluice_inspect.formats import xlsx
+import lz4.frame
+import zstandard
+from PIL import Image
+
+from sluice_inspect.formats import docx, epub, xlsx
+from sluice_inspect.formats.opendocument.format import ODS, ODT
+from sluice_inspect.formats.parquet.sample import encode_page, encode_table
 from sluice_inspect.formats.xls.format import make_beginning, make_record
 from sluice_inspect.registry import FORMATS
 
@@ -200,6 +211,81 @@ def _attached(count: int) -> bytes:
     return b"Subject: x\nContent-Type: multipart/mixed; boundary=q\n\n" + part * count + b"--q--\n"
 
 
+def _in_part(extension: str, sample: bytes, part: str, unit: Callable[[int], bytes], behind: bytes) -> Growing:
+    """Return a package in whose part the units stand, behind what is given, and instead of the rest of the element."""
+
+    def make(count: int) -> bytes:
+        out = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(sample)) as old, zipfile.ZipFile(out, "w") as new:
+            for name in old.namelist():
+                content = old.read(name)
+                if name == part:
+                    at = content.index(behind) + len(behind)
+                    content = content[:at] + b"".join(map(unit, range(count))) + content[at:]
+                new.writestr(zipfile.ZipInfo(name), content)
+        return out.getvalue()
+
+    return Growing(extension, make)
+
+
+def _noise(count: int) -> bytes:
+    return b"".join(zlib.crc32(b"%d" % each).to_bytes(4, "big") for each in range(count))
+
+
+def _picture_of(kind: str, extension: str, **options: object) -> Growing:
+    """Return a square picture of 64 pixels for each unit."""
+
+    def make(count: int) -> bytes:
+        out, side = io.BytesIO(), 8 * math.isqrt(count)
+        Image.frombytes("L", (side, side), _noise(side * side // 4)).save(out, kind, **options)
+        return out.getvalue()
+
+    return Growing(extension, make)
+
+
+def _frames_of(kind: str, extension: str) -> Growing:
+    def make(count: int) -> bytes:
+        frames = [Image.new("L", (8, 8), each % 251) for each in range(max(2, count))]
+        out = io.BytesIO()
+        frames[0].save(out, kind, save_all=True, append_images=frames[1:])
+        return out.getvalue()
+
+    return Growing(extension, make)
+
+
+def _database(count: int) -> bytes:
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("create table words (name text unique)")
+        connection.executemany("insert into words values (?)", ((f"word {each}",) for each in range(count)))
+        connection.commit()
+        return connection.serialize()
+
+
+def _sound(count: int) -> bytes:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(_noise(count))
+    return out.getvalue()
+
+
+def _pages(count: int) -> bytes:
+    """Return as many pages, each with a drawing of its own."""
+    kids = b"[%b]" % b"".join(b"%d 0 R " % (100 + 2 * each) for each in range(count))
+    page = b"%d 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents %d 0 R>>endobj\n"
+    drawing = b"%d 0 obj<</Length 14>>stream\n1 g 0 0 9 9 re\nendstream endobj\n"
+    return pdf(
+        b"".join(page % (100 + 2 * each, 101 + 2 * each) + drawing % (101 + 2 * each) for each in range(count)), kids
+    )
+
+
+def _boxes(count: int) -> bytes:
+    """Return a page of white rectangles."""
+    drawing = b"1 g\n" + b"0 0 9 9 re f\n" * count
+    content = b"4 0 obj<</Length %d>>stream\n%bendstream endobj" % (len(drawing), drawing)
+    return pdf(b"").replace(b"4 0 obj<</Length 8>>stream\n/X10 Do \nendstream endobj", content)
+
+
 _PATTERN: Final = b"%d 0 obj<</PatternType 1/BBox[0 0 1 1]/XStep 1/YStep 1/Length 0>>stream\n\nendstream endobj\n"
 _RTF: Final = rb"{\rtf1\ansi "
 _MAIL: Final = b"Subject: x\nContent-Type: multipart/mixed; boundary=q\n\n"
@@ -220,6 +306,13 @@ GROWING: Final[Mapping[str, Growing]] = {
     "json, numbers": repeated("json", b"1,", b"[", b"1]"),
     "json, keys": Growing("json", lambda count: b"{%b}" % b",".join(b'"%d":1' % each for each in range(count))),
     "json, escapes": repeated("json", rb"\u00e4", b'"', b'"'),
+    "json, objects": repeated("json", b'{"a":[1,{"b":"c\\n"}]},', b"[", b"1]"),
+    "json, members nested deeper": repeated("json", b'[[[[{"a":1}]]]],', b"[", b"1]"),
+    "json, members without an end": repeated("json", b'{"a":{"a":1,', b"["),
+    "csv, signs": repeated("csv", b",=-+@(|!"),
+    "csv, negative numbers": repeated("csv", b"-1.5,(a)\n"),
+    "csv, formulas without an end": repeated("csv", b"=a |", b"(!"),
+    "html, words of loading": repeated("html", b" src data= use srcset srcdoc on", b"<html>"),
     "json, one number": repeated("json", b"1"),
     "yaml, nested lists": repeated("yaml", b"["),
     "yaml, aliases": repeated("yaml", b"- *a\n", b"- &a b\n"),
@@ -256,6 +349,10 @@ GROWING: Final[Mapping[str, Growing]] = {
     ),
     "svg, groups": _svg(b"<g>", b"</g>"),
     "svg, paths": _svg(b'<path d="M0 0L9 9"/>'),
+    "svg, brackets": _svg(b'<g a="url("/>'),
+    "svg, names": Growing(
+        "svg", lambda count: _SVG + b"".join(b"<a%d b%d='c'/>" % (each, each) for each in range(count)) + b"</svg>"
+    ),
     "svg, uses": _svg(b'<use x:href="#a"/>'),
     "svg, symbols of symbols": _svg(b'<symbol id="a"><use x:href="#a"/></symbol>'),
     "svg, styles": _svg(b"<style>a{fill:red}</style>"),
@@ -284,6 +381,9 @@ GROWING: Final[Mapping[str, Growing]] = {
     # RTF
     "rtf, groups": Growing("rtf", lambda count: _RTF + b"{" * count + b"}" * count + b"}"),
     "rtf, words": repeated("rtf", rb"\par ", _RTF, b"}"),
+    "rtf, groups of words": repeated("rtf", rb"{\b a}", _RTF + b"a", b"}"),
+    "rtf, groups without an end": repeated("rtf", rb"{\b a{", _RTF + b"a"),
+    "rtf, escaped braces": repeated("rtf", rb"\{\}", _RTF + b"a", b"}"),
     "rtf, characters": repeated("rtf", rb"\'41", _RTF, b"}"),
     "rtf, marks of objects": repeated("rtf", rb"\objdata ", _RTF, b"}"),
     "rtf, objects": repeated("rtf", rb"{\object{\*\objdata 0105{\*\a 1}}}", _RTF, b"}"),
@@ -328,6 +428,8 @@ GROWING: Final[Mapping[str, Growing]] = {
     "pdf, drawing": _pdf(
         lambda count: b"10 0 obj<</Length %d>>stream\n%bendstream endobj" % (9 * count, b"0 0 m f Q " * count)
     ),
+    "pdf, pages": Growing("pdf", _pages),
+    "pdf, white boxes": Growing("pdf", _boxes),
     "pdf, marks of the end": _pdf(lambda count: b"%%EOF\nstartxref\n0\n" * count),
     # archives
     "zip, members": _zip(lambda number: (f"{number}.txt", b"words")),
@@ -344,6 +446,13 @@ GROWING: Final[Mapping[str, Growing]] = {
     "tar, zeros": repeated("tar", bytes(512), _tar(str).make(1)),
     "gz, streams": repeated("gz", gzip.compress(b"a")),
     "gz, zeros": Growing("gz", lambda count: gzip.compress(bytes(count * 16))),
+    "bz2, streams": repeated("bz2", bz2.compress(b"a")),
+    "xz, streams": repeated("xz", lzma.compress(b"a")),
+    "zst, frames": repeated("zst", zstandard.compress(b"a")),
+    "lz4, frames": repeated("lz4", lz4.frame.compress(b"a")),
+    "bz2, noise": Growing("bz2", lambda count: bz2.compress(_noise(count))),
+    "xz, noise": Growing("xz", lambda count: lzma.compress(_noise(count))),
+    "zst, noise": Growing("zst", lambda count: zstandard.compress(_noise(count))),
     "7z, damage": repeated("7z", b"\x01", b"7z\xbc\xaf\x27\x1c\0\4"),
     "rar, damage": repeated("rar", b"\x01", b"Rar!\x1a\x07\x01\x00"),
     # old Office, pictures, sound, video
@@ -359,6 +468,34 @@ GROWING: Final[Mapping[str, Growing]] = {
     "sheet, a text of many pieces": _sheet(lambda _: "A", lambda count: "a&amp;" * count),
     "workbook, obfuscated records": repeated("xls", make_record(0x42), _OBFUSCATED_WORKBOOK, make_record(0x0A)),
     "compound file, damage": repeated("xls", b"\0\0\0\0", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)),
+    # documents, databases, pictures and sound as libraries write them
+    "docx, paragraphs": _in_part(
+        "docx", docx.FORMAT.sample(), "word/document.xml", lambda _: b"<w:p><w:r><w:t/></w:r></w:p>", b"<w:body>"
+    ),
+    "xlsx, rows": _in_part(
+        "xlsx",
+        xlsx.FORMAT.sample(),
+        "xl/sheet1.xml",
+        lambda at: b'<row><c t="s"><v>%d</v></c></row>' % at,
+        b"<sheetData>",
+    ),
+    "odt, tables": _in_part("odt", ODT.sample(), "content.xml", lambda _: b"<table:table/>", b"<office:text>"),
+    "ods, rows": _in_part("ods", ODS.sample(), "content.xml", lambda _: b"<table:table-row/>", b"<office:spreadsheet>"),
+    "epub, paragraphs": _in_part("epub", epub.FORMAT.sample(), "page.xhtml", lambda _: b"<p> </p>", b"<body>"),
+    "sqlite, rows": Growing("sqlite", _database),
+    "parquet, pages": Growing(
+        "parquet", lambda count: encode_table(encode_page(bytes(64), 16) * count, 16 * count, 16 * count)
+    ),
+    "png, pixels": _picture_of("PNG", "png"),
+    "jpeg, pixels": _picture_of("JPEG", "jpg"),
+    "webp, pixels": _picture_of("WEBP", "webp"),
+    "bmp, pixels": _picture_of("BMP", "bmp"),
+    "tiff, pixels": _picture_of("TIFF", "tif"),
+    "tiff, pixels in LZW": _picture_of("TIFF", "tif", compression="tiff_lzw"),
+    "tiff, pages": _frames_of("TIFF", "tif"),
+    "gif, pictures": _frames_of("GIF", "gif"),
+    "wav, samples": Growing("wav", _sound),
+    "mp3, frames": repeated("mp3", b"\xff\xfb\x90\0" + bytes(413)),
     "png, texts": _png(b"tEXt"),
     "png, unknown chunks": _png(b"abCd"),
     "gif, comments": repeated("gif", b"!\xfe\1a\0", b"GIF89a\1\0\1\0\0\0\0"),

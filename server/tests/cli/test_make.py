@@ -48,7 +48,9 @@ def test_make_help_lists_every_public_target(clone: Path) -> None:
     expected += (
         " busy kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd"
     )
-    expected += " matrix bench bench-profile bench-scale bench-scanner browsers screenshots gallery docs site clean"
+    expected += (
+        " matrix bench bench-profile bench-scale bench-scanner slow-files browsers screenshots gallery docs site clean"
+    )
     assert targets == expected.split()
 
 

@@ -17,7 +17,7 @@ from sluice_inspect.text.plaintext import read_text
 
 Json = dict[str, "Json"] | list["Json"] | str | bool | None  # a parsed value; numbers stay the text that they were
 
-_ONE_PIECE_BYTES: Final = 8 * 1024**2
+_ONE_PIECE_BYTES: Final = 1024**2
 _WINDOW_CHARACTERS: Final = 64 * 1024  # an array or object up to this length is parsed at once; a longer one is entered
 _NUMBER_DIGITS_MAX: Final = 1024 * 1024
 _ESCAPE_MAX: Final = len("\\u0000")
@@ -60,7 +60,7 @@ def _nested_members(bracket: str) -> re.Pattern[str]:
 
 
 _EMPTY_MEMBERS: Final = {
-    bracket: re.compile(rf'(?:{name}{_SPACES}(?:null|""){_SPACES},)++') for bracket, name in _MEMBER_NAME.items()
+    bracket: re.compile(rf'(?:{name}{_SPACES}(?:null|"\s*+"){_SPACES},)++') for bracket, name in _MEMBER_NAME.items()
 }
 
 
@@ -301,13 +301,13 @@ class _StreamParser:
         return True
 
     def _skip_string(self) -> bool:
-        window, visible = self.window, False
+        window, visible = self.window, self.has_content
         self._skip('"')
         while True:
             window.fill(_ESCAPE_MAX)
             found = _STRING_PART.match(window.text, window.position)
             end = found.end() if found else window.position
-            visible = visible or bool(window.text[window.position : end].strip())
+            visible = visible or not _is_empty(self.decoder.decode(f'"{window.text[window.position : end]}"'))
             stuck, window.position = end == window.position, end
             if window.text.startswith('"', end):
                 window.position += 1

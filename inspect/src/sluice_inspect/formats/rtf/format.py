@@ -31,6 +31,7 @@ _CLOCK_INTERVAL: Final = 4096
 def _examine(source: Source, limits: Limits) -> Examination:
     # One pass over the tokens for both questions, as reading them takes longer than answering.
     check, ink, deadline = _TokenCheck(), _Ink(limits), Deadline(limits.soft_seconds)
+
     def skip(buffer: bytes, at: int, whole: int) -> int:
         return check.skip(buffer, at, whole) if ink.is_done else at
 
