@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from itertools import product
 
 import pikepdf
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sluice_inspect import inspect_file
+from sluice_inspect.facts import pages, texts
 from sluice_inspect.formats import epub
 from tests.inspection.facts import Row, facts_of, flags, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
@@ -693,3 +696,36 @@ def test_attachments_of_a_mail_have_kinds() -> None:
 def test_mail_without_attachments() -> None:
     facts = facts_of(b"From: a@a.example\r\nSubject: A\r\n\r\nText.\r\n", "a.eml")
     assert (facts["attachments"], facts["flags_complete"]) == (0, True)
+
+
+CELLS = [*",;|\t\r\n =+-@\"'(a_1.!$*/\u00a0\uff1d\uff0b", "A(", "cmd|'x'!A", "=cmd|a!b", "   ", "-1+", "SUM("]
+
+
+@given(st.lists(st.sampled_from(CELLS), max_size=30).map("".join))
+def test_formula_is_found_from_its_sign_as_from_the_beginning_of_its_cell(text: str) -> None:
+    assert texts.calls_in_cells(text) == (texts._FORMULA.search(text) is not None)
+    assert texts.links_in_cells(text) == (texts._DDE.search(text) is not None)
+
+
+WORDS = ["<", "script", ">", " on", "load", "=", " ", "'", "src=", "//a", "http://x", "data:text/html,", "SCRIPT", "ON"]
+WORDS += [
+    "<use ",
+    "href=",
+    "\u017fcript",
+    "<\u0131mage ",
+    "<\u0130mage ",
+    "\u212a",
+    "srcset=",
+    "poster",
+    "javascript:",
+    "/",
+]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=9).map("".join))
+def test_page_without_the_words_has_nothing_that_the_expressions_find(text: str) -> None:
+    lower = pages._small_letters(text)
+    is_script = pages._HANDLER.search(lower) or any(word in lower for word in pages._SCRIPT_WORDS)
+    assert is_script or not pages._SCRIPT.search(text)
+    assert any(word in lower for word in pages._LOADING_WORDS) or not pages._LOADED.search(text)
+    assert "srcset" in lower or not pages._PICTURES.search(text)

@@ -1,9 +1,17 @@
 """RTF: integrity and blankness."""
 
+import io
 from collections.abc import Iterable
 from itertools import product
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice_inspect import inspect_file
+from sluice_inspect.formats.rtf import format as rtf_format
 from sluice_inspect.formats.rtf.format import FORMAT
+from sluice_inspect.office import rtf_tokens
 from tests.inspection.formats.examining import Row, verdicts
 from tests.inspection.formats.office_packages import picture
 
@@ -80,3 +88,33 @@ def test_document_is_blank_when_nothing_in_it_is_visible() -> Iterable[Row]:
         "a picture that cannot be read": rb"{\pict\jpegblip\bin5 abcde}",
     }.items():
         yield case, document(body), "ok"
+
+
+PIECES = [
+    b"{",
+    b"}",
+    b"{\\b x}",
+    b"\\par ",
+    b"word",
+    b"\\pict ",
+    b"\\bin5 ",
+    b"89ab",
+    b"\\'41",
+    b"\\{",
+    b"\\}",
+    b"\\\\",
+]
+PIECES += [b"\xe4", b"\x01\x02", b"\n", b"\\u-12 ?", b"\\" + b"a" * 40, b"\\*", b"\\pictx", b"{\\*\\x y{z}}", b"\\'4"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), st.sampled_from((70, 130, 65_536)))
+def test_tokens_that_are_skipped_change_nothing(text: bytes, chunk: int) -> None:
+    data = b"{\\rtf1 x" + text + b"}"
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rtf_tokens, "_CHUNK", chunk)
+        for _ in range(2):
+            report = inspect_file(io.BytesIO(data), filename="a.rtf")
+            found.append((report.outcome, report.detail, report.measures))
+            patch.setattr(rtf_format._TokenCheck, "skip", lambda _self, _buffer, at, _whole: at)
+    assert found[0] == found[1]
