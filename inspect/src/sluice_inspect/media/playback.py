@@ -237,8 +237,9 @@ class _Playback:
             self.is_partial = True
 
     def decode(self, packet: "Packet[Stream]", on_sound: "Callable[[av.AudioFrame], None] | None") -> None:
-        if packet.dts is not None and packet.time_base:
-            self.seconds = max(self.seconds, float(packet.dts * packet.time_base))
+        if packet.dts is not None and (unit := packet.time_base):
+            # Multiplied as whole numbers: fractions would be reduced, for each of a hundred thousand packets.
+            self.seconds = max(self.seconds, packet.dts * unit.numerator / unit.denominator)
         self.packets += bool(packet.size)
         # The packet's own stream index is not set in the last, empty packets that flush the decoders.
         track = self.tracks.get(packet.stream.index)

@@ -36,7 +36,7 @@ def unpacked_size(data: bytes, enough: int, deadline: Deadline) -> tuple[int, bo
     lengths: list[int] = []
     previous = 0
     for codes in _runs(data):
-        if not codes:
+        if not len(codes):
             return total, True
         if codes[0] == _CLEAR:
             if deadline.has_passed:
@@ -44,24 +44,47 @@ def unpacked_size(data: bytes, enough: int, deadline: Deadline) -> tuple[int, bo
             lengths, previous = [1] * _FIRST, 0
             continue
         before = total
-        try:
-            for code in codes:
-                if previous:
+        if not previous:
+            found = _lengths(codes)
+            total += int(found.sum())
+            previous = int(found[-1])
+            lengths += (found[:-1] + 1).tolist()
+        else:
+            try:
+                for code in codes.tolist():
                     lengths.append(previous + 1)
-                previous = lengths[code]
-                total += previous
-        except IndexError as error:
-            raise InvalidLzw(f"code {len(lengths)} is not in the table") from error
+                    previous = lengths[code]
+                    total += previous
+            except IndexError as error:
+                raise InvalidLzw(f"code {len(lengths)} is not in the table") from error
         if total == before or total > enough or deadline.has_passed:
             break
     return total, False
 
 
-def _runs(data: bytes) -> Iterator[list[int]]:
-    """Yield runs of data codes, `[_CLEAR]` before each new table, and an empty list at the end code."""
+def _lengths(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return the length of the string of each code behind a new table. Raise `InvalidLzw`."""
+    # A code of the table stands for the string of an earlier code and a byte. Each round follows twice as many of them.
+    earlier = codes.astype(np.int64) - _FIRST
+    wrong = np.flatnonzero(earlier >= np.arange(len(codes)))
+    if len(wrong):
+        raise InvalidLzw(f"code {_FIRST + int(wrong[0])} is not in the table")
+    lengths = np.ones(len(codes), dtype=np.int64)
+    open_ = np.flatnonzero(earlier >= 0)
+    while len(open_):
+        reached = earlier[open_]
+        lengths[open_] += lengths[reached]
+        earlier[open_] = earlier[reached]
+        open_ = open_[earlier[open_] >= 0]
+    return lengths
+
+
+def _runs(data: bytes) -> Iterator[NDArray[np.uint32]]:
+    """Yield runs of data codes, `[_CLEAR]` before each new table, and an empty run at the end code."""
     padded = np.frombuffer(data + bytes(4), dtype=np.uint8).astype(np.uint32)
     bits, at, count = 8 * len(data), 0, 0
-    yield [_CLEAR]
+    new, end = np.array([_CLEAR], dtype=np.uint32), np.zeros(0, dtype=np.uint32)
+    yield new
     while True:
         codes = _codes(padded, at, bits, count)
         stops = np.flatnonzero((codes == _CLEAR) | (codes == _END))
@@ -69,15 +92,15 @@ def _runs(data: bytes) -> Iterator[list[int]]:
             return
         taken = int(stops[0]) if len(stops) else len(codes)
         if taken:
-            yield codes[:taken].tolist()
+            yield codes[:taken]
         if not len(stops):
             at, count = at + _bits(count, taken), count + taken
             continue
         if codes[taken] == _END:
-            yield []
+            yield end
             return
         at, count = at + _bits(count, taken + 1), 0
-        yield [_CLEAR]
+        yield new
 
 
 def _bits(count: int, codes: int) -> int:
