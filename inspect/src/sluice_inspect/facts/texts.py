@@ -205,14 +205,14 @@ class MarkupReader(XmlTarget):
             self._sheet.facts |= {"width": width, "height": height, "pixels": width * height}
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _parts_of_tag(tag: str) -> tuple[str, str, bool]:
     """Return the namespace, the name in small letters, and whether it is the element that includes a document."""
     namespace, _, name = tag.rpartition("}")
     return namespace, name.lower(), _INCLUDE.fullmatch(tag) is not None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _is_telling(attribute: str) -> bool:
     """Return whether an attribute of this name may run or load something, whatever its value is."""
     local = attribute.rpartition("}")[2]

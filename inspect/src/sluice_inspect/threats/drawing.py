@@ -179,11 +179,14 @@ class _Rules:
             _read_damaged(self, iter((text,)))
 
 
-@lru_cache(maxsize=1024)
-def _parts_of_name(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     """Return the namespace of a name that expat gives, and the name in small letters."""
     namespace, _, local = name.rpartition(" ")
     return namespace, local.lower()
+
+
+_split_short_name: Final = lru_cache(maxsize=1024)(_split_name)
+_SHORT: Final = 200  # longer names are not kept in memory
 
 
 @lru_cache(maxsize=1024)
@@ -227,7 +230,7 @@ class _Xml:
         return False
 
     def _on_start(self, name: str, attributes: Mapping[str, str]) -> None:
-        namespace, local = _parts_of_name(name)
+        namespace, local = (_split_short_name if len(name) <= _SHORT else _split_name)(name)
         if not self._has_root:
             self._has_root = True
             self._is_drawing = self._named or local == "svg"
@@ -235,10 +238,10 @@ class _Xml:
                 raise _OtherRoot
         self._rules.element(local, namespace)
         for key, value in attributes.items():
-            attribute_namespace, attribute = _parts_of_name(key)
+            attribute_namespace, attribute = (_split_short_name if len(key) <= _SHORT else _split_name)(key)
             if attribute_namespace == _XML_EVENTS and key.endswith(" handler"):
                 raise _Found("attribute handler")
-            if "(" in value or _is_judged(attribute):
+            if "(" in value or len(attribute) > _SHORT or _is_judged(attribute):
                 self._rules.attribute(attribute, value)
         if local == "style" and self._style is None:
             self._style = []
