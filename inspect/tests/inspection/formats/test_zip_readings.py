@@ -83,6 +83,10 @@ def test_name_that_contradicts_another_name_is_unsafe() -> Iterable[Row]:
     other = Member(name=b"\xc3\xa4", flags=0x0800)
     yield unsafe("name of another member", other, Member(name=cp850, extra=of_cp850))
     yield sound("same name", Member(name=b"a", extra=same))
+    slashes = unicode_path(b"d/A.txt", b"d\\a.txt")
+    yield sound("other slashes and case", Member(name=b"d\\a.txt", extra=slashes, local_extra=slashes))
+    twin = Member(name=b"d/A.txt")
+    yield unsafe("other slashes of another member's name", Member(name=b"d\\a.txt", extra=slashes), twin)
     yield sound("name of a code page", Member(name=cp850, extra=of_cp850, local_extra=of_cp850))
     yield sound("replaced letter", Member(name=b"_.txt", extra=unicode_path("語.txt".encode(), b"_.txt")))
     for extra in (asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5))):
