@@ -149,9 +149,20 @@ def test_extra_field_that_contradicts_the_header_or_is_damaged_does_not_pass() -
     for extra in odd:
         yield f"odd {extra!r}", written(Member(extra=extra)), "corrupt"
         yield f"odd local {extra!r}", written(Member(local_extra=extra)), "corrupt"
-    for extra in (b" ", b"   ", b"\x01\x00\x09\x00four"):
-        yield f"not filled {extra!r}", written(Member(extra=extra)), "corrupt"
+    yield "not filled", written(Member(extra=b"\x01\x00\x09\x00four")), "corrupt"
+    for extra in (b" ", b"   ", extra_field(0x5455, bytes(5)) + b"\xff\xff\xff"):
+        yield sound(f"too few bytes for a field {extra!r}", Member(extra=extra))
     yield sound("zeros", Member(extra=bytes(3), local_extra=bytes(3)))
+
+
+@verdicts(FORMAT)
+def test_bytes_between_members_that_belong_to_none_are_unsafe() -> Iterable[Row]:
+    after = Member(name=b"b")
+    for gap in (b"X", bytes(1), bytes(4096), b"text" * 9):
+        yield unsafe(f"{gap[:8]!r} before another member", Member(behind=gap), after)
+        yield sound(f"{gap[:8]!r} before the directory", after, Member(behind=gap))
+    yield sound("zeros in place of a descriptor", Member(flags=8, behind=bytes(16)), after)
+    yield unsafe("too many zeros for one", Member(flags=8, behind=bytes(30)), after)
 
 
 PLAIN = written(Member())
