@@ -1,10 +1,11 @@
 """Score the format checks of `sluice_inspect` against a folder of labelled files.
 
-    python scripts/verdicts.py FOLDER [--format png] [--list]
+    python scripts/verdicts.py FOLDER [--format png] [--list] [--tails]
 
 FOLDER contains a `manifest.jsonl`: one JSON object per line with `file` and `label` (valid, corrupt, blank, not_blank,
 password_protected, bomb), and optionally `format` (default: the file's extension), `tier` (clean, quirky, ...) and
-`viewers` (opens, dead). Intact files are also damaged in known ways, to count how much damage is found.
+`viewers` (opens, dead). Intact files are also damaged in known ways, to count how much damage is found. With
+`--tails` only their last tenth, quarter and half are overwritten, with 0x00, with 0xFF and with noise.
 """
 
 import argparse
@@ -14,8 +15,8 @@ from pathlib import Path
 
 from scoring.damage import PAGE
 from scoring.labelled import MANIFEST, Labelled, read_folder
-from scoring.score import Score, score_apart
-from scoring.table import print_figures, print_heading, print_score
+from scoring.score import Score, score_apart, score_tails_apart
+from scoring.table import print_figures, print_heading, print_score, print_tails
 
 from sluice_inspect.inspection import preload
 from sluice_inspect.registry import format_of
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("folder", type=Path, help=f"folder with a {MANIFEST}")
     parser.add_argument("--format", action="append", help="only this format; may be repeated")
     parser.add_argument("--list", action="store_true", help="list the misjudged files")
+    parser.add_argument("--tails", action="store_true", help="overwrite the ends of intact files, and nothing else")
     options = parser.parse_args(arguments)
     try:
         by_format = read_folder(options.folder)
@@ -39,7 +41,10 @@ def main(arguments: Sequence[str]) -> int:
     preload()
     selected = sorted(name for name in by_format if not options.format or name in options.format)
     covered = [name for name in selected if format_of(name) is not None]
-    _score_all({name: by_format[name] for name in covered}, by_format, listed=options.list)
+    if options.tails:
+        _score_tails({name: by_format[name] for name in covered}, listed=options.list)
+    else:
+        _score_all({name: by_format[name] for name in covered}, by_format, listed=options.list)
     print("not covered:", ", ".join(sorted(set(selected) - set(covered))) or "none")
     return 0
 
@@ -57,6 +62,14 @@ def _score_all(selected: dict[str, list[Labelled]], by_format: dict[str, list[La
         total.add(score)
     print_score("all", total)
     print_figures(scores)
+
+
+def _score_tails(selected: dict[str, list[Labelled]], *, listed: bool) -> None:
+    for name, files in selected.items():
+        score = score_tails_apart(files)
+        print_tails(name, score)
+        if listed:
+            sys.stdout.writelines(f"    {note}\n" for note in score.notes)
 
 
 def _wrong_type(by_format: dict[str, list[Labelled]], name: str) -> bytes:

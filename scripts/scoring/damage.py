@@ -1,4 +1,4 @@
-"""Damage an intact file in seven repeatable ways, without those that its format cannot detect."""
+"""Damage an intact file in repeatable ways, without those that its format cannot detect."""
 
 import random
 import zlib
@@ -11,10 +11,13 @@ PAGE: Final = (
 DAMAGES: Final = ("trunc50", "trunc95", "zero4k", "flip32", "html_prepend", "crlf", "wrongtype")
 TEXTS: Final = frozenset({"csv", "txt", "eml", "yaml", "html", "md", "json", "xml", "svg", "rtf"})
 
+TAILS: Final = ("tail 00", "tail FF", "tail noise")
+
 _MIN_BYTES: Final = 64
 """Files of fewer bytes are not damaged: half of a tiny file is often intact."""
 _ZEROED: Final = 4096
 _FLIPPED: Final = 32
+_TAIL_PERCENT: Final = (10, 25, 50)
 _STILL_TEXT: Final = ("trunc50", "trunc95", "flip32", "crlf")
 """Damage after which text is still valid text."""
 _UNDETECTABLE: Final = {
@@ -31,6 +34,17 @@ def damaged(data: bytes, kind: str, other: bytes) -> Iterator[tuple[str, bytes]]
     for name, bad in _all(data, other, random.Random(zlib.crc32(data))):  # noqa: S311  (repeatable damage, no secret)
         if bad != data and name not in _UNDETECTABLE.get(kind, ()):
             yield name, bad
+
+
+def with_overwritten_tail(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content with the last tenth, quarter and half overwritten, as failed transfers and disks do."""
+    source = random.Random(zlib.crc32(data))  # noqa: S311  (repeatable damage, no secret)
+    for percent in _TAIL_PERCENT:
+        size = len(data) * percent // 100
+        kept = data[: len(data) - size]
+        for name, tail in zip(TAILS, (bytes(size), b"\xff" * size, source.randbytes(size)), strict=True):
+            if len(data) >= _MIN_BYTES and kept + tail != data:
+                yield name, kept + tail
 
 
 def _all(data: bytes, other: bytes, source: random.Random) -> Iterator[tuple[str, bytes]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from scoring import samples
-from scoring.damage import damaged
+from scoring.damage import damaged, with_overwritten_tail
 from scoring.labelled import Labelled
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Finding, Outcome, Report
@@ -61,6 +61,11 @@ class Score:
 def score_apart(files: list[Labelled], other: bytes) -> Score:
     """Score in a separate process: its peak memory is this format's, and a crash affects only this format."""
     return _in_child(lambda: _score(files, other), _FORMAT_SECONDS) or Score(notes=["the checker died"])
+
+
+def score_tails_apart(files: list[Labelled]) -> Score:
+    """Score intact files whose end is overwritten, in a separate process."""
+    return _in_child(lambda: _score_tails(files), _FORMAT_SECONDS) or Score(notes=["the checker died"])
 
 
 def _in_child(work: Callable[[], _Result], seconds: float) -> _Result | None:
@@ -161,11 +166,26 @@ def _score_damage(labelled: Labelled, other: bytes, score: Score) -> None:
     intact = labelled.path.read_bytes()
     detectable = not samples.are_uncompressed(labelled.format, intact)
     for name, bad in damaged(intact, labelled.format, other):
-        with tempfile.NamedTemporaryFile(suffix=labelled.path.suffix or f".{labelled.format}") as file:
-            file.write(bad)
-            file.flush()
-            report = inspect_file(os.fspath(file.name))
-        found = _is_refused(report) or report.blank
-        score.count(name, hit=found, note="" if found else labelled.path.name)
+        found = _count_damage(labelled, name, bad, score)
         if detectable:
             score.count(name + SHOWN, hit=found)
+
+
+def _score_tails(files: list[Labelled]) -> Score:
+    score = Score()
+    for labelled in files:
+        if labelled.label in {"valid", "password_protected"} and labelled.path.is_file():
+            for name, bad in with_overwritten_tail(labelled.path.read_bytes()):
+                _count_damage(labelled, name, bad, score)
+    return score
+
+
+def _count_damage(labelled: Labelled, name: str, bad: bytes, score: Score) -> bool:
+    """Count one damaged file under the name of its damage. Return whether the damage was found."""
+    with tempfile.NamedTemporaryFile(suffix=labelled.path.suffix or f".{labelled.format}") as file:
+        file.write(bad)
+        file.flush()
+        report = inspect_file(os.fspath(file.name))
+    found = _is_refused(report) or report.blank
+    score.count(name, hit=found, note="" if found else labelled.path.name)
+    return found

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Final
 
-from scoring.damage import DAMAGES, TEXTS
+from scoring.damage import DAMAGES, TAILS, TEXTS
 from scoring.score import SHOWN, Score
 
 COLUMNS: Final = ("clean", "quirky", "locked", "corrupt", "bomb", *DAMAGES, "blank", "twin")
@@ -23,6 +23,11 @@ def print_score(name: str, score: Score) -> None:
     slow = times[min(len(times) - 1, len(times) * 99 // 100)]
     costs = f"{statistics.median(times):7.1f} {slow:7.1f} {score.peak_mib:5}"
     print(f"{name:7}", *(f"{cell:>8}" for cell in cells), costs, flush=True)
+
+
+def print_tails(name: str, score: Score) -> None:
+    """Print one line of how many overwritten ends were found, by what they were overwritten with."""
+    print(f"{name:7}", *(f"{tail}: {score.hit[tail]}/{score.tried[tail]:<4}" for tail in TAILS), flush=True)
 
 
 def print_figures(scores: Mapping[str, Score]) -> None:

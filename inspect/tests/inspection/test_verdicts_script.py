@@ -48,6 +48,12 @@ def test_misjudged_files_are_listed_with_the_list_option(tmp_path: Path) -> None
     assert "broken.png" not in scores(tmp_path).stdout
 
 
+def test_overwritten_ends_are_counted_with_the_tails_option(tmp_path: Path) -> None:
+    labelled(tmp_path, ("good.png", "valid", encoded(chess_board(), "PNG")), ("cut.png", "corrupt", b"no picture"))
+    line = next(line for line in scores(tmp_path, "--tails").stdout.splitlines() if line.startswith("png"))
+    assert line.split() == ["png", "tail", "00:", "3/3", "tail", "FF:", "3/3", "tail", "noise:", "3/3"]
+
+
 def test_uncovered_formats_are_listed(tmp_path: Path) -> None:
     labelled(tmp_path, ("odd.zzz", "valid", b"odd"), ("good.png", "valid", encoded(chess_board(), "PNG")))
     assert "not covered: zzz" in scores(tmp_path).stdout

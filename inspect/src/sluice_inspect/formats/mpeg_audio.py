@@ -1,6 +1,7 @@
 """MP3 (MPEG audio of all layers) and AAC in ADTS: bare frames follow each other without gaps, and all decode."""
 # AAC in MP4 is M4A. A file has as many frames as its first one states, if it does (Xing, Info, VBRI).
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -9,7 +10,7 @@ from typing import Final, NamedTuple
 from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.media import measure_media
 from sluice_inspect.format import Examination, Family, Format, MatchOrder
-from sluice_inspect.media.audio_tags import ends_with_tag, id3v2_bytes, is_trailing_tag, skip_leading_tags
+from sluice_inspect.media.audio_tags import ends_with_tag, has_tag, id3v2_bytes, is_trailing_tag, skip_leading_tags
 from sluice_inspect.media.playback import MISSING_READER, play
 from sluice_inspect.media.sample_files import encode_sound
 from sluice_inspect.report import Corrupt, Limits, Measure, Unsupported
@@ -28,9 +29,15 @@ _MISSING_FRAMES_SHARE: Final = 0.02
 _FRAMES_PER_DEADLINE_CHECK: Final = 4096
 # Offsets tried for a frame outside the stream, so that hostile bytes cost no more than a second.
 _MAX_TRIES: Final = 200_000
-# Zeros behind the last frame and at its end that are no padding: those of a frame whose end was lost.
-_ZEROED_BYTES: Final = 512
-_ZEROED_IN_FRAME: Final = 8
+# One byte behind the last frame and at its end, but not at the end of the frame before: what stands for a lost end.
+_FILLED_BYTES: Final = 512
+_FILLED_IN_FRAME: Final = 8
+# Some encoders end the last frames of MPEG audio with zeros, and some tools round a file up with zeros: not by so many.
+_MIN_MPEG_ZEROS: Final = 2048
+_MIN_MPEG_ZEROS_SHARE: Final = 0.05
+# Bytes behind the last frame that compress by less than 1 % are neither padding nor text.
+_NOISE_BYTES: Final = 1024
+_NOISE_RATIO: Final = 0.99
 _MIN_FRAMES_TO_PLAY: Final = 3  # FFmpeg needs frames that follow each other to recognise the format
 
 _ADIF: Final = b"ADIF"
@@ -114,6 +121,7 @@ class _FrameScan:
 
     first: int
     end: int  # where the last complete frame ends
+    last: int = 0  # where it begins
     frames: int = 0
     gaps: int = 0  # stretches between frames that are neither frames nor tags nor padding
     first_gap: int = 0
@@ -139,7 +147,7 @@ class _FrameScanner:
             return start
         if start == 0 and has_binary_signature(self._source.head) and self._source.head[:16].strip(b"\0"):
             return None
-        return self._find_chain(start + 1, start + _MAX_LEADING_JUNK, _CHAIN_FRAMES)
+        return self.find_chain(start + 1, start + _MAX_LEADING_JUNK, _CHAIN_FRAMES)
 
     def scan(self, first: int, deadline: Deadline) -> _FrameScan:
         """Follow the frames from the first to the end of the file, across tags and gaps, or until the deadline."""
@@ -157,43 +165,7 @@ class _FrameScanner:
             self._window = self._source.read_at(offset, max(length, _WINDOW_BYTES))
         return self._window[offset - self._window_start : offset - self._window_start + length]
 
-    def _scan_piece(self, scan: _FrameScan, start: int, stream_bits: int | None, deadline: Deadline) -> int | None:
-        """Follow frames up to a gap. Return where they continue, None if they do not."""
-        offset, size, following = start, self._source.size, None
-        while offset < size:
-            header = self._header_at(offset)
-            if header is None or header.stream_bits != stream_bits:
-                following = self._find_after_gap(scan, offset, stream_bits)
-                break
-            if offset + header.length > size + _MAX_MISSING_BYTES:
-                scan.cut_frame = offset
-                break
-            offset += header.length
-            scan.frames += 1
-            if scan.frames % _FRAMES_PER_DEADLINE_CHECK == 0 and deadline.has_passed:
-                scan.is_partial = True
-                break
-        scan.end = min(offset, size)
-        scan.pieces.append((start, scan.end - start))
-        return following
-
-    def _find_after_gap(self, scan: _FrameScan, offset: int, stream_bits: int | None) -> int | None:
-        """Return where frames continue after `offset`, which has none. Record the gap, or a header cut by the end."""
-        if size := id3v2_bytes(self._source, offset):
-            return offset + size
-        following = self._find_chain(offset + 1, self._source.size, _CHAIN_FRAMES // 2, stream_bits)
-        data = self.read_at(offset, 64)
-        if following is None:
-            is_header = len(data) < self._syntax.header_bytes and data[:2] in {b"\xff", self.read_at(scan.first, 2)}
-            scan.cut_frame = offset if is_header else None
-        elif not is_trailing_tag(data):
-            gap = self._source.read_at(offset, min(following - offset, _WINDOW_BYTES))
-            if gap.strip(b"\0"):
-                scan.gaps += 1
-                scan.first_gap = scan.first_gap or offset
-        return following
-
-    def _find_chain(self, offset: int, limit: int, frames: int, stream_bits: int | None = None) -> int | None:
+    def find_chain(self, offset: int, limit: int, frames: int, stream_bits: int | None = None) -> int | None:
         """Return the offset before `limit` from which `frames` frames follow each other, with the given bits if any."""
         limit = min(limit, self._source.size)
         while offset < limit and self._tries < _MAX_TRIES:
@@ -213,6 +185,43 @@ class _FrameScanner:
                 return found
             offset = found + 1
         return None
+
+    def _scan_piece(self, scan: _FrameScan, start: int, stream_bits: int | None, deadline: Deadline) -> int | None:
+        """Follow frames up to a gap. Return where they continue, None if they do not."""
+        offset, size, following = start, self._source.size, None
+        while offset < size:
+            header = self._header_at(offset)
+            if header is None or header.stream_bits != stream_bits:
+                following = self._find_after_gap(scan, offset, stream_bits)
+                break
+            if offset + header.length > size + _MAX_MISSING_BYTES:
+                scan.cut_frame = offset
+                break
+            scan.last = offset
+            offset += header.length
+            scan.frames += 1
+            if scan.frames % _FRAMES_PER_DEADLINE_CHECK == 0 and deadline.has_passed:
+                scan.is_partial = True
+                break
+        scan.end = min(offset, size)
+        scan.pieces.append((start, scan.end - start))
+        return following
+
+    def _find_after_gap(self, scan: _FrameScan, offset: int, stream_bits: int | None) -> int | None:
+        """Return where frames continue after `offset`, which has none. Record the gap, or a header cut by the end."""
+        if size := id3v2_bytes(self._source, offset):
+            return offset + size
+        following = self.find_chain(offset + 1, self._source.size, _CHAIN_FRAMES // 2, stream_bits)
+        data = self.read_at(offset, 64)
+        if following is None:
+            is_header = len(data) < self._syntax.header_bytes and data[:2] in {b"\xff", self.read_at(scan.first, 2)}
+            scan.cut_frame = offset if is_header else None
+        elif not is_trailing_tag(data):
+            gap = self._source.read_at(offset, min(following - offset, _WINDOW_BYTES))
+            if gap.strip(b"\0"):
+                scan.gaps += 1
+                scan.first_gap = scan.first_gap or offset
+        return following
 
     def _is_chain(self, offset: int, frames: int, least: int) -> bool:
         """Return whether `frames` frames of one stream follow each other, or `least` up to the file's end or a tag."""
@@ -235,7 +244,7 @@ class _FrameScanner:
         return header.stream_bits if header else None
 
 
-def _require_complete(source: Source, scan: _FrameScan, stated: int = 0) -> None:
+def _require_complete(source: Source, scan: _FrameScan, *, stated: int = 0, min_zeros: int = 0) -> None:
     """Raise `Corrupt` for gaps between frames and for a missing end. `stated` is the number of frames, 0 if unknown."""
     if scan.gaps:
         raise Corrupt(f"the sound is damaged: at byte {scan.first_gap} there is no frame where one must be")
@@ -246,6 +255,32 @@ def _require_complete(source: Source, scan: _FrameScan, stated: int = 0) -> None
         raise Corrupt(f"the file ends at byte {source.size}, inside the frame that begins at byte {scan.cut_frame}")
     if scan.frames + max(_MIN_MISSING_FRAMES, _MISSING_FRAMES_SHARE * stated) < stated:
         raise Corrupt(f"the file holds {scan.frames} of the {stated} frames that it states")
+    if not 0 < stated <= scan.frames:
+        _require_no_overwritten_end(source, scan, min_zeros)
+
+
+def _require_no_overwritten_end(source: Source, scan: _FrameScan, min_zeros: int) -> None:
+    rest = source.read_at(scan.end, _WINDOW_BYTES)
+    if len(rest) < _FILLED_BYTES:
+        return
+    fill = rest[:1]
+    if not rest.strip(fill):
+        in_frame, before = fill * _FILLED_IN_FRAME, source.read_at(scan.last - _FILLED_IN_FRAME, _FILLED_IN_FRAME)
+        is_long = fill != b"\0" or source.size - scan.end >= min_zeros
+        if is_long and source.read_at(scan.end - _FILLED_IN_FRAME, _FILLED_IN_FRAME) == in_frame != before:
+            raise Corrupt(f"the end of the file is missing: byte {fill[0]:#04x} fills it from about {scan.end} on")
+    elif len(rest) >= _NOISE_BYTES and not _is_other_content(source, rest, scan.end):
+        raise Corrupt(f"the sound is damaged: from byte {scan.end} to the end there is noise where frames must be")
+
+
+def _is_other_content(source: Source, rest: bytes, start: int) -> bool:
+    """Return whether the bytes behind the last frame are more than noise: text, tags, a file or frames of other kinds."""
+    if has_tag(rest) or has_binary_signature(rest) or len(zlib.compress(rest, 1)) < _NOISE_RATIO * len(rest):
+        return True
+    return any(
+        _FrameScanner(source, syntax).find_chain(start, start + len(rest), _CHAIN_FRAMES) is not None
+        for syntax in (_ADTS, _MPEG)
+    )
 
 
 def _is_aac(source: Source) -> bool:
@@ -268,11 +303,6 @@ def _examine_aac(source: Source, limits: Limits) -> Examination:
         raise Corrupt("there are no AAC frames in the file")
     scan = scanner.scan(first, deadline)
     _require_complete(source, scan)
-    # Zeros that begin within the last frame and fill the rest of the file stand for what was lost.
-    rest = source.read_at(scan.end, _ZEROED_BYTES)
-    is_padded = len(rest) == _ZEROED_BYTES and not rest.strip(b"\0")
-    if is_padded and not source.read_at(scan.end - _ZEROED_IN_FRAME, _ZEROED_IN_FRAME).strip(b"\0"):
-        raise Corrupt(f"the end of the file is missing: there are only zeros from about byte {scan.end} on")
     measures: dict[str, Measure] = {"frames": scan.frames, "trailing_bytes": source.size - scan.end}
     return play(source, "aac", deadline, measures=measures, pieces=scan.pieces)
 
@@ -309,7 +339,8 @@ def _examine_mp3(source: Source, limits: Limits) -> Examination:
         raise Corrupt("there are no MPEG audio frames in the file")
     scan = scanner.scan(first, deadline)
     stated = _stated_frames(scanner.read_at(first, 256))
-    _require_complete(source, scan, stated)
+    min_zeros = max(_MIN_MPEG_ZEROS, int(_MIN_MPEG_ZEROS_SHARE * source.size))
+    _require_complete(source, scan, stated=stated, min_zeros=min_zeros)
     measures: dict[str, Measure] = {
         "frames": scan.frames,
         "stated_frames": stated,

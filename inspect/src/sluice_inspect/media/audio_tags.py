@@ -1,5 +1,6 @@
 """Tags before, between and after raw audio frames: ID3v2, ID3v1, APE, Lyrics3. Only their ends are found."""
 
+import re
 from typing import Final
 
 from sluice_inspect.report import Corrupt
@@ -10,6 +11,7 @@ ID3V1_BYTES: Final = 128
 _ID3V2_HEADER_BYTES: Final = 10
 _ID3V2_HAS_FOOTER: Final = 0x10
 _TRAILING_TAGS: Final = (b"TAG", b"APETAGEX", b"LYRICSBEGIN", b"3DI")
+_LONG_MARK: Final = re.compile(rb"APETAGEX|LYRICSBEGIN|ID3[\x02-\x04]\0.[\0-\x7f]{4}", re.DOTALL)
 _MAX_TAGS: Final = 100
 
 
@@ -38,6 +40,11 @@ def id3v2_bytes(source: Source, offset: int) -> int:
 def is_trailing_tag(data: bytes) -> bool:
     """Return whether these bytes begin a tag of those that follow the audio."""
     return data.startswith(_TRAILING_TAGS)
+
+
+def has_tag(data: bytes) -> bool:
+    """Return whether a tag begins within these bytes, by marks that are too long to occur by chance."""
+    return _LONG_MARK.search(data) is not None
 
 
 def ends_with_tag(source: Source) -> bool:

@@ -3,7 +3,7 @@
 import io
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,8 @@ _OTHERS: Final = frozenset({0xF01F, 0xF029})  # bare bitmaps (DIB), TIFF
 _IDENTIFIER: Final = 16
 _METAFILE_HEADER: Final = struct.Struct("<28xLBx")
 _MAX_INFLATED: Final = 64 * 1024**2
+_FORGIVEN_SHARE: Final = 0.1  # of the pictures; one among others is forgiven however few they are
+_PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 _HOLE: Final = bytes(512)  # zeros that no packed data has: what is missing there was lost with the file
 
 
@@ -100,26 +102,36 @@ def has_picture_ink(data: bytes, picture: Record, limits: Limits) -> bool:
 
 @dataclass(slots=True)
 class PictureCheck:
-    """Checks the pictures of one document. One among others may be damaged: programs show the document without it."""
+    """Checks pictures and packed objects of one document. Programs show a document without a few of them."""
 
-    pictures: int = 0
-    damage: Corrupt | None = None
+    parts: int = 0
+    damaged: int = 0
+    _first: Corrupt | None = None
 
     def add(self, data: bytes, picture: Record) -> None:
-        """Raise `Corrupt` for the second picture whose own checksums show damage, and for one with a hole."""
-        self.pictures += 1
-        try:
-            _check_picture(data, picture)
-        except Corrupt as error:
-            if self.damage or data.find(_HOLE, picture.start, picture.end) >= 0:
-                raise
-            self.damage = error
+        """Count a picture. Raise `Corrupt` for one that its checksums show to be damaged and that has a hole."""
+        self._count(lambda: _check_picture(data, picture), data[picture.start : picture.end])
+
+    def add_packed(self, packed: bytes) -> None:
+        """Count an object that is packed. Raise `Corrupt` for a damaged one that has a hole."""
+        self._count(lambda: _check_deflated(packed), packed)
 
     def measures(self) -> Mapping[str, int]:
-        """Return how many are damaged, if any is. Raise `Corrupt` if it is the only picture."""
-        if self.damage and self.pictures == 1:
-            raise self.damage
-        return {"pictures_damaged": 1} if self.damage else {}
+        """Return how many are damaged, if any are. Raise `Corrupt` if it is the only one, or too many are."""
+        most = min(self.parts - 1, max(1, int(_FORGIVEN_SHARE * self.parts)))
+        if self._first and self.damaged > most:
+            raise self._first
+        return {"pictures_damaged": self.damaged} if self.damaged else {}
+
+    def _count(self, check: Callable[[], None], content: bytes) -> None:
+        self.parts += 1
+        try:
+            check()
+        except Corrupt as error:
+            if _HOLE in content:
+                raise
+            self.damaged += 1
+            self._first = self._first or error
 
 
 def _check_picture(data: bytes, picture: Record) -> None:
@@ -133,10 +145,10 @@ def _check_picture(data: bytes, picture: Record) -> None:
         size, compression = _METAFILE_HEADER.unpack_from(data, start)
         start += _METAFILE_HEADER.size
         if not compression:
-            check_deflated(data[start : min(picture.end, start + size)])
+            _check_deflated(data[start : min(picture.end, start + size)])
 
 
-def check_deflated(packed: bytes) -> None:
+def _check_deflated(packed: bytes) -> None:
     """Raise `Corrupt` when bytes do not inflate. A missing end is accepted."""
     inflating, left = zlib.decompressobj(), _MAX_INFLATED
     try:
@@ -153,7 +165,9 @@ def _bitmap(data: bytes, picture: Record) -> bytes:
 
 
 def _check_png(content: bytes) -> None:
-    at = 8
+    if not content.startswith(_PNG_MAGIC):
+        return  # writers store pictures of other formats as PNG, and programs show them
+    at = len(_PNG_MAGIC)
     while at + 12 <= len(content):
         end = at + 8 + int.from_bytes(content[at : at + 4], "big")
         if zlib.crc32(content[at + 4 : end]) != int.from_bytes(content[end : end + 4], "big"):

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from sluice_inspect.archives.zip.archive import MemberStream, ZipArchive, read_archive, refuse_unsafe_names
 from sluice_inspect.archives.zip.records import LOCAL, find_end, read_members
-from sluice_inspect.budget import Budget
+from sluice_inspect.budget import CHUNK_BYTES, Budget
 from sluice_inspect.format import Examination
 from sluice_inspect.images.embedded import embedded_is_blank
 from sluice_inspect.office.compound import ENCRYPTED, CompoundFile, is_compound_document
@@ -37,6 +37,8 @@ _CHUNK: Final = 256 * 1024
 _REPETITIVE_BYTES: Final = 1024 * 1024  # a larger part that packs better than this has runs of the same element
 _REPETITIVE_RATIO: Final = 100
 _LENGTH_BYTES: Final = 8
+_FILL_BYTES: Final = 64  # a run of one byte that no cipher writes
+_FILLS: Final = (bytes(_FILL_BYTES), b"\xff" * _FILL_BYTES)
 
 _RELATION_TYPE: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE: Final = "http://schemas.openxmlformats.org/package/2006"
@@ -171,8 +173,15 @@ def _check_encrypted(source: Source) -> None:
     if package is None or info is None:
         raise Corrupt("the encrypted document lacks its content or the description of its encryption")
     container.check_streams()
-    if int.from_bytes(container.read(package, _LENGTH_BYTES), "little") > package.size - _LENGTH_BYTES:
+    stated = int.from_bytes(container.read(package, _LENGTH_BYTES), "little")
+    if stated > package.size - _LENGTH_BYTES:
         raise Corrupt("the encrypted document is shorter than it states")
+    file, last = container.open(package), b""
+    for at in range(0, _LENGTH_BYTES + stated, CHUNK_BYTES):
+        piece = last + file.read(min(CHUNK_BYTES, _LENGTH_BYTES + stated - at))
+        if any(run in piece for run in _FILLS):
+            raise Corrupt("a part of the encrypted document is missing: one byte fills its place")
+        last = piece[-_FILL_BYTES:]
 
 
 def _find_family(source: Source) -> str | None:

@@ -17,6 +17,27 @@ examine = partial(examine_bytes, FORMAT)
 GOOD = encoded(chess_board(128, 16).convert("RGB"), "AVIF")
 
 
+def without_size_of_transparency(data: bytes) -> bytes:
+    """Return a picture whose second item, its transparency, declares no size, as early writers left it out."""
+    at, index = data.index(b"ipco") + 4, 1
+    while data[at + 4 : at + 8] != b"ispe":
+        at, index = at + int.from_bytes(data[at : at + 4], "big"), index + 1
+    entry = data.index(b"ipma") + 12
+    entry += 3 + data[entry + 2]  # behind the first item: its number, a count and a byte for each property
+    place = next(place for place in range(entry + 3, entry + 3 + data[entry + 2]) if data[place] & 0x7F == index)
+    return data[:place] + b"\0" + data[place + 1 :]
+
+
+@verdicts(FORMAT)
+def test_picture_that_decodes_passes_although_libavif_refuses_its_lists() -> Iterable[Row]:
+    odd = without_size_of_transparency(encoded(chess_board().convert("RGBA").rotate(30), "AVIF"))
+    yield "transparency without a size", odd, "unsupported"
+    yield from cuts(odd, 0.5, 0.95, 0.999)
+    yield "no list of pictures", odd.replace(b"pict", b"vide", 1), "corrupt"
+    begin = odd.index(b"mdat") + 40
+    yield "zeroed data", odd[:begin] + bytes(60) + odd[begin + 60 :], "corrupt"
+
+
 @verdicts(FORMAT)
 def test_every_picture_gets_its_verdict() -> Iterable[Row]:
     for mode in ("L", "RGB", "RGBA"):

@@ -2,6 +2,8 @@
 
 import io
 
+from msoffcrypto.method.ecma376_agile import ECMA376Agile
+
 from sluice_inspect import Report, inspect_file
 from sluice_inspect.formats import docx, xlsx
 from sluice_inspect.report import Finding, Outcome
@@ -78,3 +80,15 @@ def test_workbook_that_asks_for_its_password_is_encrypted(name: str, data: bytes
     report = inspected(data, name)
     assert (report.outcome, report.flags) == (Outcome.ENCRYPTED, ())
     assert (report.facts["encrypted"], report.facts["flags_complete"]) == (True, False)
+
+
+@each_row(
+    ("size", "outcome"),
+    # Up to 4 KiB, msoffcrypto 6 writes the description of the encryption over the beginning of the document.
+    [(3000, Outcome.CORRUPT), (4100, Outcome.ENCRYPTED), (9000, Outcome.ENCRYPTED), (900_000, Outcome.ENCRYPTED)],
+)
+def test_document_that_msoffcrypto_locks_is_encrypted_unless_it_is_lost(size: int, outcome: Outcome) -> None:
+    locked = ECMA376Agile.encrypt("secret", io.BytesIO(XLSX[:8].ljust(size, b"x")), None, 1000)
+    for name in ("a.xlsx", "a.docx"):
+        assert inspected(locked, name).outcome is outcome
+    assert inspected(locked[:-513], "a.xlsx").outcome is Outcome.CORRUPT

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterable
+from itertools import pairwise
 
 from sluice_inspect.formats.doc.format import FORMAT, make_word
 from sluice_inspect.office.compound import make_compound
@@ -49,6 +50,28 @@ def test_damaged_locked_or_older_document_gets_its_verdict() -> Iterable[Row]:
     yield "Word 95", word_95(3000), "ok"
     yield "Word 95 that ends within its text", word_95(1500), "corrupt"
     yield "Word 2", b"\xdb\xa5-\0" + b"x" * 500, "unsupported"
+
+
+def with_formatting_pages(stated: tuple[int, int, int], *ends: int) -> bytes:
+    """Return a document with two pages of formatting in its text, as its list states them and as they do themselves."""
+    pages = b"".join(struct.pack("<2L", *pair).ljust(511, b"\0") + b"\1" for pair in pairwise(ends))
+    data = bytearray(make_word(pages.decode("utf-16-le")))
+    room = data.index(bytes(500), data.index(b"\x12\0\x0f\0\x0a\0")) + 8  # in the table, among zeros
+    data[room : room + 20] = struct.pack("<5L", *stated, 2, 3)
+    places = data.index(struct.pack("<LL", 50, 12))  # the list of pages follows the 50 bytes of the style sheet
+    table = data.index(b"\x12\0\x0f\0\x0a\0")
+    data[places : places + 8] = struct.pack("<LL", room - table, 20)
+    return bytes(data)
+
+
+@verdicts(FORMAT)
+def test_pages_of_formatting_count_by_what_they_state_if_they_follow_each_other() -> Iterable[Row]:
+    yield "as listed", with_formatting_pages((1024, 1100, 2048), 1024, 1100, 2048), "ok"
+    yield "listed by half", with_formatting_pages((512, 550, 1024), 1024, 1100, 2048), "ok"
+    yield "second page of other text", with_formatting_pages((1024, 1100, 2048), 1024, 1090, 2048), "ok"
+    damaged = with_formatting_pages((1024, 1100, 2048), 1024, 1100, 2048)
+    second = struct.pack("<2L", 1100, 2048) + bytes(64)
+    yield "second page elsewhere", replaced(damaged, second, struct.pack("<2L", 9100, 9900) + bytes(64)), "corrupt"
 
 
 @verdicts(FORMAT)

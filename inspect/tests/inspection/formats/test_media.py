@@ -1,9 +1,12 @@
 """Audio and video: integrity, blankness and names."""
 
 import io
+import random
 from functools import cache
 from typing import Any
 
+import av
+import numpy as np
 import pytest
 
 from sluice_inspect.inspection import inspect_file
@@ -69,10 +72,37 @@ def test_zeros_in_place_of_the_end_of_an_index_are_corrupt(tail: int) -> None:
     assert report_of(data[:-tail] + bytes(tail), "avi").integrity is Outcome.CORRUPT
 
 
-@each_row("name", ["avi", "aac"])
-@each_row("share", [0.5, 0.75, 0.9])
+@each_row("name", ["avi", "aac", "mp3"])
+@each_row("share", [0.5, 0.75, 0.85])
 def test_zeros_in_place_of_the_end_are_corrupt(name: str, share: float) -> None:
     assert report_of(cut(name, share).ljust(len(sample(name)), b"\0"), name).integrity is Outcome.CORRUPT
+
+
+@each_row("name", ["aac", "mp3"])
+@each_row("share", [0.5, 0.75, 0.85])
+def test_ones_or_noise_in_place_of_the_end_of_frames_are_corrupt(name: str, share: float) -> None:
+    kept, size = cut(name, share), len(sample(name))
+    for tail in (b"\xff" * size, random.Random(share).randbytes(size)):
+        assert report_of(kept + tail[len(kept) :], name).integrity is Outcome.CORRUPT
+
+
+@each_row("name", ["aac", "mp3"])
+def test_padding_text_or_a_tag_behind_the_last_frame_is_no_damage(name: str) -> None:
+    noise_bytes = random.Random(1).randbytes(4096)
+    tag = b"TAG" + bytes(125)
+    for tail in (bytes(4096), b"\xff" * 4096, b"a line of text\n" * 99, tag, noise_bytes + tag, noise_bytes[:600]):
+        assert report_of(sample(name) + tail, name).outcome is Outcome.OK, tail[:16]
+
+
+def test_frames_of_another_rate_behind_the_last_one_are_no_damage() -> None:
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp2") as container:
+        container.add_stream("mp2", rate=32000, layout="mono")
+        frame: Any = av.AudioFrame.from_ndarray(np.zeros((1, 32000), np.int16), format="s16", layout="mono")
+        frame.sample_rate = 32000
+        stream: Any = container.streams[0]
+        container.mux([*stream.encode(frame), *stream.encode(None)])
+    assert report_of(sample("mp3") + file.getvalue(), "mp3").outcome is Outcome.OK
 
 
 @each_name

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 from sluice_inspect.formats import docx as word
 from sluice_inspect.formats import pptx as powerpoint
@@ -122,6 +123,15 @@ def test_encrypted_document_is_encrypted_for_every_format_and_corrupt_when_trunc
     for kept in (0.3, 0.6, 0.9):
         result = examine(name, encrypted()[: int(len(encrypted()) * kept)])
         assert (result.recognised, result.outcome) == (True, Outcome.CORRUPT)
+
+
+@each_name
+def test_encrypted_document_with_one_byte_in_place_of_a_part_is_corrupt(name: str) -> None:
+    data = encrypted(200_000)
+    begin = data.index(b"\xa5" * 200)
+    for fill, place in product((b"\0", b"\xff"), (begin, begin + 65_500, begin + 199_000)):
+        result = examine(name, data[:place] + fill * 300 + data[place + 300 :])
+        assert result.outcome is Outcome.CORRUPT, (fill, place)
 
 
 @needs_corpus

@@ -46,11 +46,11 @@ def protected(*, user: str) -> bytes:
     return resaved(WORD, encryption=pikepdf.Encryption(owner="owner", user=user))
 
 
-def long_document(*, user: str = "", streams: bool = False) -> bytes:
+def long_document(*, user: str = "", locked: bool = False, streams: bool = False) -> bytes:
     """Return twenty pages of incompressible words, with its table of objects as a table or packed in a stream."""
     words = [text(base64.b64encode(NOISE[at : at + 1500]).decode()) for at in range(0, 30_000, 1500)]
     mode = pikepdf.ObjectStreamMode.generate if streams else pikepdf.ObjectStreamMode.disable
-    encryption = pikepdf.Encryption(owner="owner", user=user) if user else False
+    encryption = pikepdf.Encryption(owner="owner", user=user) if user or locked else False
     return resaved(pdf(*words), object_stream_mode=mode, encryption=encryption)
 
 
@@ -65,6 +65,26 @@ def test_document_without_a_quarter_of_its_bytes_or_with_a_hole_is_corrupt() -> 
     for place in (0.2, 0.4, 0.6, 0.8):
         yield f"hole at {place}", with_hole(data, int(len(data) * place), 4096), "corrupt"
     yield "password", protected(user="secret"), "encrypted"
+
+
+@verdicts(FORMAT)
+def test_noise_over_objects_is_corrupt_whether_or_not_the_document_is_locked() -> Iterable[Row]:
+    for (user, locked), streams in product((("", False), ("", True), ("secret", True)), (False, True)):
+        data = long_document(user=user, locked=locked, streams=streams)
+        yield f"{user} {locked} {streams}", data, "encrypted" if user else "ok"
+        for tenths in range(2, 8):
+            at = len(data) * tenths // 10
+            noisy = data[:at] + NOISE[-2048:] + data[at + 2048 :]
+            yield f"{user} {locked} {streams}: noise after {tenths} tenths", noisy, "corrupt"
+
+
+@verdicts(FORMAT)
+def test_table_that_leads_into_a_stream_or_past_text_passes() -> Iterable[Row]:
+    data = pdf(text("Sluice"), *[text(str(page)) for page in range(9)], objects={100: stream(NOISE)})
+    packed = data.index(NOISE)
+    entry = data.index(b" 00000 n", data.rindex(b"xref\n0")) - 10
+    for case, place in (("stream", packed + 500), ("text", data.index(b"/Type")), ("nowhere", len(data) + 9)):
+        yield case, data[:entry] + b"%010d" % place + data[entry + 10 :], "ok"
 
 
 def grey_scan(level: int) -> bytes:

@@ -83,6 +83,10 @@ def test_name_that_contradicts_another_name_is_unsafe() -> Iterable[Row]:
     other = Member(name=b"\xc3\xa4", flags=0x0800)
     yield unsafe("name of another member", other, Member(name=cp850, extra=of_cp850))
     yield sound("same name", Member(name=b"a", extra=same))
+    slashes = unicode_path(b"d/A.txt", b"d\\a.txt")
+    yield sound("other slashes and case", Member(name=b"d\\a.txt", extra=slashes, local_extra=slashes))
+    twin = Member(name=b"d/A.txt")
+    yield unsafe("other slashes of another member's name", Member(name=b"d\\a.txt", extra=slashes), twin)
     yield sound("name of a code page", Member(name=cp850, extra=of_cp850, local_extra=of_cp850))
     yield sound("replaced letter", Member(name=b"_.txt", extra=unicode_path("語.txt".encode(), b"_.txt")))
     for extra in (asi_unix(0o100644), pkware_unix(), extra_field(0x5455, bytes(5))):
@@ -145,9 +149,20 @@ def test_extra_field_that_contradicts_the_header_or_is_damaged_does_not_pass() -
     for extra in odd:
         yield f"odd {extra!r}", written(Member(extra=extra)), "corrupt"
         yield f"odd local {extra!r}", written(Member(local_extra=extra)), "corrupt"
-    for extra in (b" ", b"   ", b"\x01\x00\x09\x00four"):
-        yield f"not filled {extra!r}", written(Member(extra=extra)), "corrupt"
+    yield "not filled", written(Member(extra=b"\x01\x00\x09\x00four")), "corrupt"
+    for extra in (b" ", b"   ", extra_field(0x5455, bytes(5)) + b"\xff\xff\xff"):
+        yield sound(f"too few bytes for a field {extra!r}", Member(extra=extra))
     yield sound("zeros", Member(extra=bytes(3), local_extra=bytes(3)))
+
+
+@verdicts(FORMAT)
+def test_bytes_between_members_that_belong_to_none_are_unsafe() -> Iterable[Row]:
+    after = Member(name=b"b")
+    for gap in (b"X", bytes(1), bytes(4096), b"text" * 9):
+        yield unsafe(f"{gap[:8]!r} before another member", Member(behind=gap), after)
+        yield sound(f"{gap[:8]!r} before the directory", after, Member(behind=gap))
+    yield sound("zeros in place of a descriptor", Member(flags=8, behind=bytes(16)), after)
+    yield unsafe("too many zeros for one", Member(flags=8, behind=bytes(30)), after)
 
 
 PLAIN = written(Member())

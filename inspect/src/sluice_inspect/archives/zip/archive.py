@@ -32,6 +32,7 @@ from sluice_inspect.unpacking import Feed, RandomAccessContainer, Visitor
 # Descriptors behind data: APPNOTE 4.3.9. The signature is optional.
 _DESCRIPTOR: Final = b"PK\x07\x08"
 _DESCRIPTOR_SIZES: Final = frozenset({12, 16, 20})
+_MAX_DESCRIPTOR_BYTES: Final = 24
 
 # Compression methods: APPNOTE 4.4.5.
 _STORED, _DEFLATED, _BZIP2, _LZMA, _XZ, _AES = 0, 8, 12, 14, 95, 99
@@ -50,7 +51,7 @@ class ZipArchive:
     end: EndRecord
     members: tuple[ZipMember, ...]
     headers: tuple[LocalHeader, ...] = field(repr=False)  # the local header of each member, in the same order
-    gap_bytes: int  # between members, as aligners and signers leave them
+    gap_bytes: int  # between the members and the directory, as signers leave them
 
     @property
     def prefix_bytes(self) -> int:
@@ -145,6 +146,12 @@ def _check_layout(
         if member.flags & DESCRIPTOR_FLAG or headers[index].is_announced:
             data_end += _descriptor_size(source.read_at(data_end, min(24, next_start - data_end)), member)
         _refuse_hidden_member(source, data_end, next_start)
+        if data_end < next_start != end.directory and not _is_left_out_descriptor(source, member, data_end, next_start):
+            raise Unsafe(
+                Finding.ARCHIVE_UNSAFE,
+                f"{next_start - data_end} bytes behind member {member.name!r} belong to none: readers that go from member"
+                " to member end there",
+            )
         gap_bytes += next_start - data_end
     _refuse_hidden_member(source, 0, starts[0])
     return gap_bytes
@@ -166,6 +173,11 @@ def _descriptor_size(data: bytes, member: ZipMember) -> int:
             " readers differ in which counts",
         )
     return 0
+
+
+def _is_left_out_descriptor(source: RandomAccess, member: ZipMember, start: int, end: int) -> bool:
+    is_announced = bool(member.flags & DESCRIPTOR_FLAG)
+    return is_announced and end - start <= _MAX_DESCRIPTOR_BYTES and not source.read_at(start, end - start).strip(b"\0")
 
 
 def _refuse_hidden_member(source: RandomAccess, start: int, end: int) -> None:

@@ -45,7 +45,8 @@ def read_extras(raw: bytes, name: str, *, is_padded: bool) -> dict[int, list[byt
         found.setdefault(field, []).append(data)
         _refuse_unsafe(field, data, name)
         at = begin + size
-    if not is_padded and raw[at:].strip(b"\0"):  # zeros are how aligners pad
+    # Aligners pad with zeros, and bytes that are too few for a field are skipped by readers.
+    if not is_padded and len(raw) - at >= _FIELD.size and raw[at:].strip(b"\0"):
         raise Corrupt(f"member {name!r} has an extra field that is longer than the space for it")
     return found
 

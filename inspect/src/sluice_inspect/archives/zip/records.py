@@ -252,7 +252,7 @@ def read_local(source: RandomAccess, member: ZipMember) -> LocalHeader:
 
 
 def _compare(member: ZipMember, header: LocalHeader, extras: dict[int, list[bytes]]) -> None:
-    # Writers for Windows differ in slashes and case.
+    # Writers for Windows differ in slashes and case, in Unicode names too.
     local_name, name = (raw.replace(b"\\", b"/").lower() for raw in (header.raw_name, member.raw_name))
     if local_name != name:
         raise Corrupt(f"member {member.name!r} has another name in its local header")
@@ -268,13 +268,13 @@ def _compare(member: ZipMember, header: LocalHeader, extras: dict[int, list[byte
         if local not in {central, _NOT_KNOWN_YET, _FULL_32}:
             raise Corrupt(f"member {member.name!r} has another {subject} in its local header")
     refuse_other_sizes(extras, (header.unpacked, header.packed), (member.unpacked, member.packed), member.name)
-    shown = {unicode_name(extras, header.raw_name), member.unicode_name} - {None}
+    stated = (unicode_name(extras, header.raw_name), member.unicode_name)
+    shown = {each.replace("\\", "/").lower() for each in stated if each is not None}
+    plain = member.name.replace("\\", "/").lower()
     is_plain = bool(member.flags & _UTF8_FLAG) or member.name.isascii()
     # Names beyond the writer's code page are stated in Unicode besides; those within it are the same in both.
-    if len(shown) > 1 or (
-        is_plain and any(each != member.name and each.isascii() for each in shown if each is not None)
-    ):
+    if len(shown) > 1 or (is_plain and any(each != plain and each.isascii() for each in shown)):
         raise Unsafe(
             Finding.ARCHIVE_UNSAFE,
-            f"member {member.name!r} is also named {sorted(map(str, shown))}: readers differ in which counts",
+            f"member {member.name!r} is also named {sorted(shown)}: readers differ in which counts",
         )

@@ -134,11 +134,28 @@ class WordDocument:
         if not _is_rising(starts):
             raise Corrupt("the document is damaged: a page of its formatting lies out of order")
         numbers = struct.unpack_from(f"<{count}L", page_table, 4 * (count + 1))
-        for start, number in zip(starts, numbers, strict=False):
+        begins: Sequence[int] = starts
+        for index, number in enumerate(numbers):
             page = self.read((number & _PAGE_NUMBER) * _PAGE, _PAGE)
             if len(page) < _PAGE:
                 raise Corrupt("the document is damaged: a page of its formatting lies behind the end of the text")
-            yield from _runs_of_page(page, start, 1 if table == CHARACTERS else 13)
+            if begins is starts and int.from_bytes(page[:4], "little") != starts[index]:
+                begins = self._begins_of_pages(numbers)
+            yield from _runs_of_page(page, begins[index], 1 if table == CHARACTERS else 13)
+
+    def _begins_of_pages(self, numbers: Sequence[int]) -> list[int]:
+        """Return where pages begin by what they state themselves. Raise `Corrupt` if they do not follow each other."""
+        # Some writers list other positions, and readers take those of the pages.
+        begins: list[int] = []
+        end: int | None = None
+        for number in numbers:
+            page = self.read((number & _PAGE_NUMBER) * _PAGE, _PAGE)
+            begin, following = (int.from_bytes(page[at : at + 4], "little") for at in (0, 4 * page[-1]))
+            if end not in {None, begin} or len(page) < _PAGE or following <= begin or len(numbers) == 1:
+                raise Corrupt("the document is damaged: a page of its formatting belongs to other text than stated")
+            begins.append(begin)
+            end = following
+        return begins
 
     def _read_pieces(self) -> Sequence[TextPiece]:
         table = _piece_table(self._table.part(_PIECES))

@@ -2,14 +2,14 @@
 # libavif (in Pillow) accepts whatever its decoder makes of damaged data. dav1d in its strict mode (of FFmpeg) does not,
 # and checks that the data ends where the picture does.
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final, cast
 
 from PIL import AvifImagePlugin, Image, UnidentifiedImageError
 
 from sluice_inspect.budget import Deadline
-from sluice_inspect.containers.isobmff import Layout, family_of, read_brands
+from sluice_inspect.containers.isobmff import Layout, children, family_of, read_brands
 from sluice_inspect.facts.media import measure_picture
 from sluice_inspect.format import Examination, Family, Format, MatchOrder
 from sluice_inspect.formats.heif.items import HeifItems, declared_size, read_boxes, read_content, read_items
@@ -27,6 +27,7 @@ except ImportError:  # an optional library
     _STRICT_DECODER = False
 
 _CODING: Final = b"av01"
+_GRID_BYTES: Final = 8
 _FILE_BYTES: Final = 256 * 1024**2  # a larger file is not decoded: libavif needs all of it in memory
 _READ_BY_PILLOW: Final = frozenset({b"avif", b"avis", b"mif1", b"msf1"})
 # Words in libavif's reasons that are about the file; all others say that libavif, or Pillow, lacks something.
@@ -44,16 +45,17 @@ def _examine(source: Source, limits: Limits) -> Examination:
             require_within_limits(limits, *size)
     if source.size > _FILE_BYTES:
         raise Unsupported(f"the file is larger than the {_FILE_BYTES} bytes that its decoder takes")
-    if _STRICT_DECODER:
-        _decode_strictly(source, boxes, items, limits)
+    sizes = _decode_strictly(source, boxes, items, limits) if _STRICT_DECODER else {}
     try:
         with Image.open(source.open(), formats=["AVIF"]) as picture:
             width, height = picture.size
             require_within_limits(limits, width, height, getattr(picture, "n_frames", 1))
         decoded = decode_frames(source.open(), "AVIF", limits)
-    except (RuntimeError, ValueError) as error:
-        raise _error_of_libavif(str(error)) from error
-    except UnidentifiedImageError as error:
+    except (RuntimeError, ValueError, UnidentifiedImageError) as error:
+        if items and _is_list_of_pictures(source, boxes) and _is_complete(source, items, sizes):
+            raise Unsupported("libavif refuses how the file lists its pictures, and the shown one is sound") from error
+        if not isinstance(error, UnidentifiedImageError):
+            raise _error_of_libavif(str(error)) from error
         if read_brands(source)[0] not in _READ_BY_PILLOW:
             raise Unsupported("the file is of a brand that the decoder does not know") from error
         raise Corrupt("the lists of what is in the file contradict each other") from error
@@ -69,18 +71,45 @@ def _error_of_libavif(reason: str) -> InspectionError:
     return Unsupported(f"the decoder lacks what the picture needs: {reason}")
 
 
-def _decode_strictly(source: Source, boxes: Layout, items: HeifItems | None, limits: Limits) -> None:
-    """Decode every coded picture, gain maps and thumbnails too, until time is over. Raises `Corrupt`."""
+def _is_list_of_pictures(source: Source, boxes: Layout) -> bool:
+    parts = (part for meta in boxes.named(b"meta")[:1] for part in children(source, meta, 4))
+    return any(part.name == b"hdlr" and source.read_at(part.body + 8, 4) == b"pict" for part in parts)
+
+
+def _is_complete(source: Source, items: HeifItems, sizes: Mapping[int, tuple[int, int]]) -> bool:
+    """Return whether the shown picture was decoded to the size that it declares, as one or in all of its tiles."""
+    shown = items.by_number[items.primary]
+    declared = declared_size(source, shown)
+    colours = [source.read_at(box.body, 4) for box in shown.properties if box.name == b"colr"]
+    if len(colours) > len(set(colours)):
+        return False
+    if shown.coding != b"grid":
+        return sizes.get(shown.number) == declared
+    fields, tiles = read_content(source, shown), [sizes.get(part.number) for part in items.parts(shown)]
+    if len(fields) < _GRID_BYTES or tiles[0] is None or len(set(tiles)) > 1:
+        return False
+    rows, columns = 1 + fields[2], 1 + fields[3]
+    covered = (columns * tiles[0][0], rows * tiles[0][1])
+    return len(tiles) == rows * columns and 0 < declared[0] <= covered[0] and 0 < declared[1] <= covered[1]
+
+
+def _decode_strictly(
+    source: Source, boxes: Layout, items: HeifItems | None, limits: Limits
+) -> Mapping[int, tuple[int, int]]:
+    """Decode every coded picture, gain maps and thumbnails too, until time is over. Return sizes. Raises `Corrupt`."""
     deadline = Deadline(limits.soft_seconds)
+    sizes: dict[int, tuple[int, int]] = {}
     for item in items.independent(_CODING) if items else ():
         config = item.find_property(b"av1C")
         if deadline.has_passed:
-            return
+            return sizes
         if config:
             data = read_content(source, item)
-            _require_frames(source.read_at(config.body, config.end - config.body), [data], limits)
+            size = _require_frames(source.read_at(config.body, config.end - config.body), [data], limits)
+            sizes |= {item.number: size} if size else {}
     if boxes.named(b"moov"):
         _decode_tracks_strictly(source, deadline, limits)
+    return sizes
 
 
 def _decode_tracks_strictly(source: Source, deadline: Deadline, limits: Limits) -> None:
@@ -97,23 +126,27 @@ def _decode_tracks_strictly(source: Source, deadline: Deadline, limits: Limits) 
         return
 
 
-def _require_frames(config: bytes, packets: Iterable[bytes], limits: Limits) -> None:
-    """Decode the packets of one picture or track. `config` is its `av1C`. Raise `Corrupt` if they do not decode."""
+def _require_frames(config: bytes, packets: Iterable[bytes], limits: Limits) -> tuple[int, int] | None:
+    """Decode the packets of one picture or track. `config` is its `av1C`. Raise `Corrupt` if they do not decode.
+
+    Return the width and height of the last frame, None if the decoder lacks something.
+    """
     decoder = cast("av.VideoCodecContext", av.CodecContext.create("libdav1d", "r"))
     decoder.thread_count = 1
     decoder.options = {"strict": "1", "max_pixels": str(limits.max_pixels)}
     decoder.extradata = config
-    frames = 0
+    frames: list[av.VideoFrame] = []
     try:
         for packet in packets:
-            frames += len(decoder.decode(av.Packet(packet)))
-        frames += len(decoder.decode(None))
+            frames = decoder.decode(av.Packet(packet))[-1:] or frames
+        frames = decoder.decode(None)[-1:] or frames
     except InvalidDataError as error:
         raise Corrupt("the picture data is damaged: the AV1 decoder refuses it") from error
     except FFmpegError:  # the decoder lacks something, which says nothing about the file
-        return
+        return None
     if not frames:
         raise Corrupt("the picture data is damaged: it holds no picture")
+    return frames[-1].width, frames[-1].height
 
 
 FORMAT: Final = Format(

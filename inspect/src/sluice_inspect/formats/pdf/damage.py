@@ -42,6 +42,11 @@ _WIDTHS: Final = re.compile(rb"/W\s*\[\s*(\d)\s+(\d)\s+(\d)\s*\]")
 _PREDICTOR: Final = re.compile(rb"/Predictor\s+1[0-5]")
 _TABLE_BYTES: Final = 4 * 1024**2
 _ENTRIES_MOST: Final = 500
+_NOISE_WINDOW: Final = 64
+_NOISE_BYTES: Final = 16  # of the window, those that no object begins with
+_OBJECTS_LEAST: Final = 4
+_LENGTH_REFERENCE: Final = re.compile(rb"/Length\s+(\d+)\s+\d+\s+R")
+_NUMBER_OBJECT: Final = re.compile(rb"(?<!\d)(\d{1,10})\s{1,4}\d{1,5}\s{1,4}obj\s{0,4}(\d{1,12})\s{0,4}endobj")
 _LONE_NEWLINE: Final = re.compile(rb"(?<!\r)\n")
 _HIGH: Final = bytes(range(0x80))
 _BINARY_BYTES: Final = 128  # bytes from 0x80 on: so much binary data has a lone LF in it
@@ -211,6 +216,51 @@ def _has_short_stream(data: bytes, lost: int) -> bool:
         if end >= 0 and abs(end + lost - stated) < _BESIDE:
             return _FILTER in dictionary or bool(data[match.end() : end].translate(None, _PRINTABLE))
     return False
+
+
+def find_overwritten_object(data: bytes) -> int | None:
+    """Return where the table says that an object begins and other bytes stand instead of it; None if nowhere.
+
+    Most other objects are where it says. An entry that leads into a sound stream is its writer's mistake.
+    """
+    found = _find_table(data)
+    places = [place for place in found[1] if 0 < place < len(data)] if found else []
+    missing = [place for place in places if not _OBJECT.match(data, place)]
+    if len(places) - len(missing) < max(_OBJECTS_LEAST, len(missing)):
+        return None
+    noisy = sorted(place for place in missing if _is_noise(data[place : place + _NOISE_WINDOW]))
+    streams = _sound_streams(data) if noisy else iter(())
+    begin, end = 0, 0
+    for place in noisy:
+        while end <= place:
+            begin, end = next(streams, (len(data), len(data) + 1))
+        if place < begin:
+            return place
+    return None
+
+
+def _is_noise(window: bytes) -> bool:
+    return len(window.translate(None, _PRINTABLE + b"\0")) >= _NOISE_BYTES and b"obj" not in window
+
+
+def _sound_streams(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the streams that end where their dictionaries say, or as one with an unknown length."""
+    at, numbers = 0, {number[1]: int(number[2]) for number in _NUMBER_OBJECT.finditer(data)}
+    for match in keywords(STREAM_OR_CR, data):
+        if match.start() < at:
+            continue
+        dictionary = dictionary_before(data, match.start())
+        if length := _LENGTH.search(dictionary):
+            end = match.end() + int(length[1])
+        elif (reference := _LENGTH_REFERENCE.search(dictionary)) and reference[1] in numbers:
+            end = match.end() + numbers[reference[1]]
+        else:
+            end = data.find(_STREAM_END, match.end())
+            if end < 0:
+                return
+        if data[end : end + _BESIDE].lstrip().startswith(_STREAM_END):
+            yield match.end(), end
+            at = end
 
 
 def _find_table(data: bytes) -> tuple[int, list[int]] | None:

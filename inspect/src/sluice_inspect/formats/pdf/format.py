@@ -18,6 +18,7 @@ from sluice_inspect.formats.pdf.blank import is_blank
 from sluice_inspect.formats.pdf.damage import (
     count_invalid_words,
     find_hole,
+    find_overwritten_object,
     has_grown_streams,
     is_text_transfer,
     lost_bytes,
@@ -116,9 +117,12 @@ def _refuse_damage(data: bytes, streams: StreamSummary, *, is_encrypted: bool) -
         raise Corrupt(f"a part of the file is missing: {lost} bytes in front of its table of objects")
     if is_text_transfer(data) and (streams.damaged or has_grown_streams(data)):
         raise Corrupt("the file was sent in text mode: every line end in its binary data was changed")
-    invalid_words = 0 if is_encrypted else count_invalid_words(data, _INVALID_WORDS_MOST)
+    invalid_words = count_invalid_words(data, _INVALID_WORDS_MOST)
     if invalid_words >= _INVALID_WORDS_MOST or (invalid_words and streams.broken):
         raise Corrupt("the file is damaged: bytes that no PDF has stand between its objects")
+    overwritten = find_overwritten_object(data)
+    if overwritten is not None:
+        raise Corrupt(f"the file is damaged: other bytes stand at byte {overwritten}, where an object begins")
     if streams.is_damaged:
         raise Corrupt(f"{len(streams.damaged)} streams of the document are damaged, the first is {streams.damaged[0]}")
 

@@ -14,7 +14,6 @@ from sluice_inspect.office.officeart import (
     MAX_PICTURE_BYTES,
     PictureCheck,
     Record,
-    check_deflated,
     picture_offsets,
     records,
 )
@@ -188,7 +187,7 @@ class Presentation:
         for offset in set(self.objects.values()):
             found = self.object_at(offset)
             if found.type == _EMBEDDED and found.instance == 1:
-                check_deflated(self.data[found.start + 4 : found.end])
+                checked.add_packed(self.data[found.start + 4 : found.end])
         if self._pictures is None:
             return checked.measures()
         stream, at = self._container.open(self._pictures), 0
