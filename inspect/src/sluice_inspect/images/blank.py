@@ -90,9 +90,14 @@ def shows_nothing(image: Image.Image, *, is_page: bool = False, is_scan: bool = 
 
     A transparent picture is judged over white and over black, and is blank only if both are.
     """
-    if not any(_has_content(view, is_page=is_page) for view in views(image)):
-        return not (is_scan and _may_be_scan(image) and shows_scene(image))
-    return is_scan and is_empty_scan(image, is_page=is_page)
+    is_scan = is_scan and _may_be_scan(image)
+    if any(_has_content(view, is_page=is_page) for view in views(image)):
+        return is_scan and is_empty_scan(image, is_page=is_page)
+    if not is_scan:
+        return True
+    if any(_has_content(view, is_page=is_page) for view in views(image, with_margin=True)):
+        return is_empty_scan(image, is_page=is_page)  # a word in the margin, or the shadows of a scanner
+    return not shows_scene(image)
 
 
 def is_empty_scan(image: Image.Image, *, is_page: bool = False) -> bool:

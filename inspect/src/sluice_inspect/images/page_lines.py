@@ -18,6 +18,15 @@ _TILT: Final = 5.0  # millimetres by which such a line is askew at most
 _SEEN: Final = 0.7  # share of its length in which it is seen
 _FOLD_MOST: Final = 75.0  # levels of a fold; a darker line is drawn, unless it is exactly in line with the picture
 _STREAK_MOST: Final = 140.0
+_HORIZONS: Final = ((1.5, 4.0, 12.0, 2.5, math.inf), (4.5, 8.0, 22.0, 7.0, 1.4))
+"""Of a sharp and of a blurred horizon: millimetres in which it is complete, from where to where the tones beside it are,
+levels between them at least, and how many times as far apart they are further away at most."""
+_PERSISTS: Final = 0.6  # share of a step between two tones that is still there further away
+_EDGE_LEAST: Final = 22.0  # millimetres in which a dark edge has no gap
+_STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
+_CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turned corner takes
+_CORNER_SPREAD: Final = 14.0  # levels within it
+_CORNER_SHADOW: Final = 9.0  # millimetres beside it
 
 
 def model_edges(page: Page) -> None:
@@ -37,17 +46,36 @@ def model_edges(page: Page) -> None:
         depths.append(0)
         if starts.mean() < 0.25:  # less is the shadow of a neighbouring edge
             continue
+        whole = _smoothed(off[:near].any(axis=0, keepdims=True).astype(np.float32), round(_EDGE_LEAST * page.scale))
+        if whole.max() < 0.97:  # the holes of a spiral
+            continue
         depth = np.where(starts, np.where(smooth, np.arange(1, most + 1)[:, None], 0).max(axis=0), 0).astype(np.float32)
         line = _straightened(depth, page.scale)
         depths[-1] = round(float(np.percentile(line, 98)) + 4.5 * page.scale)
         abrupt = max_over_channels(np.abs(levels[:most] - background[:most])) > page.threshold
         if abrupt.any(axis=0).mean() > 0.1:  # the background follows a soft shadow
             _subtract_along(page.scale, (levels, background, masked), line, (-most, round(5 * page.scale)))
-    for turn, (_, _, masked) in enumerate(rotations(page)):
+    for turn, (levels, background, masked) in enumerate(rotations(page)):
         masked[: max(1, round(1.5 * page.scale))] = True
-        # Where two edges meet, neither is the same all along.
-        if depths[turn] and depths[(turn - 1) % 4]:
-            masked[: depths[turn], : depths[(turn - 1) % 4]] = True
+        # Where two edges meet, neither is the same all along: there only strokes are told from what is around them.
+        beside = depths[(turn - 1) % 4]
+        if depths[turn] and beside:
+            corner = np.s_[: depths[turn] + round(3 * page.scale), : beside + round(3 * page.scale)]
+            background[corner] = _without_strokes(levels[corner], max(1, round(1.2 * page.scale)))
+            stroke = (background[corner] - levels[corner]).max(axis=2)
+            masked[corner] |= stroke < np.maximum(_STROKE, 0.2 * background[corner].max(axis=2))
+
+
+def _without_strokes(levels: Levels, by: int) -> Levels:
+    """Return levels without dark lines that are narrower than twice `by`, by a closing."""
+    planes = []
+    for channel in range(levels.shape[2]):
+        plane = levels[..., channel]
+        for sign in (1, -1):
+            plane = sign * greatest_around(greatest_around(sign * plane, by).T, by).T
+        planes.append(plane)
+    closed: Levels = np.stack(planes, axis=2)
+    return closed
 
 
 def _mask_outside(page: Page) -> list[int]:
@@ -79,6 +107,72 @@ def _mask_outside(page: Page) -> list[int]:
     return depths
 
 
+def model_corners(page: Page) -> None:
+    """Take for background a corner that is turned over or torn off, and the shadow beside it."""
+    for turn, (levels, background, masked) in enumerate(rotations(page)):
+        side = min(round(1.3 * _CORNER_MOST * page.scale), *masked.shape)
+        grey = levels[:side, :side].mean(axis=2)
+        shade = np.abs(grey - np.rot90(page.surface, turn)[:side, :side].mean(axis=2))
+        near = slice(round(1.5 * page.scale), round(3 * page.scale))
+        off = shade > max(6.0, page.threshold, 0.5 * float(np.median(shade[near, near])))
+        y, x = (axis / page.scale for axis in np.mgrid[0:side, 0:side].astype(np.float32))
+        legs = _legs(off, page.scale)
+        if legs is None:
+            continue
+        share = x / legs[0] + y / legs[1]
+        distance = (share - 1) / math.hypot(1 / legs[0], 1 / legs[1])  # negative on the corner
+        inner = (distance < -1.5) & (np.minimum(x, y) > 1)
+        beyond = (distance > _CORNER_SHADOW) & (distance < _CORNER_SHADOW + 4)
+        if inner.sum() < 20 or off[inner].mean() < 0.9 or (beyond.any() and off[beyond].mean() > 0.3):
+            continue
+        usual = np.median(levels[:side, :side][inner], axis=0)
+        if (np.abs(levels[:side, :side][inner] - usual).max(axis=1) <= _CORNER_SPREAD + 5 * page.noise).mean() < 0.8:
+            continue
+        background[:side, :side][distance < 0] = usual
+        # as far as blocks of a JPEG reach
+        masked[:side, :side] |= (np.abs(distance) < max(1.6, 6 / page.scale)) | ((distance < 0) & (np.minimum(x, y) < 2))
+        _subtract_beside(page, (levels[:side, :side], background[:side, :side]), distance)
+
+
+def _legs(off: Mask, scale: float) -> tuple[float, float] | None:
+    """Return the millimetres that a corner takes of the upper and of the left edge; None if there is none."""
+    inset, most = round(2 * scale), round(_CORNER_MOST * scale)
+    across, down = (_run(edge) for edge in (off[inset], off[:, inset]))
+    if not (inset < across <= most and inset < down <= most):
+        return None
+    plane = off if across >= down else off.T
+    places = np.arange(inset, max(across, down))
+    ends = np.array([_run(plane[:, place]) for place in places])
+    for _ in range(3):
+        if len(places) < _CORNER_LEAST * scale / 2:
+            return None
+        slope, start = np.polyfit(places, ends, 1)
+        apart = np.abs(ends - start - slope * places)
+        kept = apart <= max(1.5, float(np.percentile(apart, 80)))
+        places, ends = places[kept], ends[kept]
+    if slope >= -0.1 or start <= 0:
+        return None
+    legs = -start / slope / scale, start / scale
+    wide, high = legs if across >= down else legs[::-1]
+    return (wide, high) if all(_CORNER_LEAST <= leg <= _CORNER_MOST for leg in legs) else None
+
+
+def _run(line: Mask) -> int:
+    """Return how many pixels from the start on are set."""
+    return len(line) if line.all() else int(np.argmin(line))
+
+
+def _subtract_beside(page: Page, planes: tuple[Levels, Levels], distance: NDArray[np.float32]) -> None:
+    """Make the brightness that is usual at each distance from the line of a corner the background there."""
+    levels, background = planes
+    bins = np.rint(distance * page.scale).astype(np.int64)
+    for number in range(1, round(_CORNER_SHADOW * page.scale) + 1):
+        at = bins == number
+        if at.sum() >= 8:
+            # The light changes along the line, too: only what the line changes is usual.
+            background[at] += np.median(levels[at] - background[at], axis=0)
+
+
 def _straightened(depth: Line, scale: float) -> Line:
     """Return a line through depths without what sticks out of it."""
     window = max(3, round(20 * scale)) | 1
@@ -97,6 +191,7 @@ def _smoothed(plane: NDArray[np.float32], window: int) -> NDArray[np.float32]:
 def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Line, reach: tuple[int, int]) -> None:
     """Make the brightness that is usual at each distance from a line across the page the background there.
 
+    It is taken as a share of the background beside the line, below it or on both sides, whose shadows cross the line.
     What is there only here and there, such as a word in the shadow, still differs from it.
     """
     levels, background, masked = planes
@@ -104,9 +199,14 @@ def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Lin
     offsets = np.arange(reach[0], reach[1] + 1)
     rows = np.rint(line)[None, :].astype(np.int64) + offsets[:, None]
     inside = (rows >= 0) & (rows < height)
+    below = np.clip(rows[-1], 0, height - 1)
+    above = np.where(rows[0] >= 0, rows[0], below) if reach[0] == -reach[1] else below
     rows = np.clip(rows, 0, height - 1)
     columns = np.broadcast_to(np.arange(width), rows.shape)
-    values = np.where(inside[..., None], levels[rows, columns], np.nan)
+    share = ((offsets - reach[0]) / (reach[1] - reach[0]))[:, None, None]
+    beside = background[above, columns[0]] * (1 - share) + background[below, columns[0]] * share
+    beside = np.maximum(beside, 1).astype(np.float32)
+    values = np.where(inside[..., None], levels[rows, columns] / beside, np.nan)
     count = max(2, round(width / (18 * scale)))
     edges = np.linspace(0, width, count + 1).astype(np.int64)
     with np.errstate(all="ignore"):
@@ -119,6 +219,7 @@ def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Lin
             usual[row, :, channel] = (
                 np.interp(np.arange(width), centres[known], middles[row, known, channel]) if known.any() else np.nan
             )
+    usual *= beside
     valid = inside & ~np.isnan(usual[..., 0])
     background[rows[valid], columns[valid]] = usual[valid]
     # A sharp transition is a matter of single pixels.
@@ -232,24 +333,33 @@ def has_horizon(page: Page) -> bool:
         edges = np.linspace(0, width, count + 1).astype(np.int64)
         grey = levels.mean(axis=2)
         means = np.stack([grey[:, a:b].mean(axis=1) for a, b in pairwise(edges)], axis=1)
-        near, far = round(4 * page.scale), round(12 * page.scale)
-        close = _steps_across(means, round(1.5 * page.scale))
-        sums = np.cumsum(np.pad(means, ((far + 1, far), (0, 0)), mode="edge"), axis=0, dtype=np.float64)
-        band = (sums[far - near :] - sums[: near - far]) / (far - near)  # the mean of the rows above each
-        wide = band[far + near : far + near + height] - band[:height]
-        least = max(2.5, 2 * page.noise / math.sqrt(6 * page.scale), 1.5 * page.grey_quantum)
-        is_sharp = (np.abs(close) > 0.45 * np.abs(wide)) & (np.abs(wide) > least) & (np.abs(close) < 1.6 * np.abs(wide))
-        for fold in (line for turned, line in page.folds if turned is is_turned):
-            at = round(float(fold.mean()))
-            is_sharp[max(0, at - round(12 * page.scale)) : at + round(12 * page.scale)] = False
+        # The parts of a folded page face the lamp differently near the fold only.
+        apart = _band_steps(means, round(25 * page.scale), round(45 * page.scale))
+        grain = max(2 * page.noise / math.sqrt(6 * page.scale), 1.5 * page.grey_quantum)
         inner = slice(round(EDGE_MOST * 1.5 * height), height - round(EDGE_MOST * 1.5 * height))
-        for sign in (-1, 1):
-            sharp = greatest_around(
-                (is_sharp & (wide * sign > 0) & (close * sign > 0)).astype(np.float32), round(1.5 * page.scale)
-            )
-            if sharp[inner].mean(axis=1).max(initial=0) >= 0.8:
-                return True
+        folds = [round(float(fold.mean())) for turned, fold in page.folds if turned is is_turned]
+        for sharp, near, far, least, most in _HORIZONS:
+            close = _steps_across(means, round(sharp * page.scale))
+            wide = _band_steps(means, round(near * page.scale), round(far * page.scale))
+            is_step = (np.abs(close) > 0.45 * np.abs(wide)) & (np.abs(close) < 1.6 * np.abs(wide))
+            further = apart * np.sign(wide) / np.maximum(np.abs(wide), 1e-3)
+            is_step &= (np.abs(wide) > max(least, grain)) & (further > _PERSISTS) & (further < most)
+            for at in folds:
+                is_step[max(0, at - round(far * page.scale)) : at + round(far * page.scale)] = False
+            for sign in (-1, 1):
+                steps = (is_step & (wide * sign > 0) & (close * sign > 0)).astype(np.float32)
+                if greatest_around(steps, round(1.5 * page.scale))[inner].mean(axis=1).max(initial=0) >= 0.8:
+                    return True
     return False
+
+
+def _band_steps(means: NDArray[np.float32], near: int, far: int) -> NDArray[np.float64]:
+    """Return the difference of the rows from `near` to `far` below and above each value."""
+    height = len(means)
+    sums = np.cumsum(np.pad(means, ((far + 1, far), (0, 0)), mode="edge"), axis=0, dtype=np.float64)
+    band = (sums[far - near :] - sums[: near - far]) / (far - near)  # the mean of the rows above each
+    steps: NDArray[np.float64] = band[far + near : far + near + height] - band[:height]
+    return steps
 
 
 def _steps_across(means: NDArray[np.float32], by: int) -> NDArray[np.float32]:

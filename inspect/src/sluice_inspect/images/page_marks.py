@@ -14,7 +14,9 @@ _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
 _BLOTCH: Final = 11.5  # levels of its strongest marks at most, if there are few
 CELL: Final = 0.5  # millimetres
-_STAPLE: Final = (9.2, 18.5)  # millimetres of a staple
+_STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
+_WIRE_LEAST: Final = 10.0  # the same of its wire: shorter lines are strokes
+_LOW_STAPLE: Final = 25.0  # millimetres from both edges of a lower corner in which one lies
 _RINGING: Final = 2.5  # millimetres around a dark mark in which compression leaves faint ones
 _RINGS: Final = 0.2  # their share of its contrast
 _CREASE: Final = 30.0  # levels of a crease at most
@@ -36,7 +38,7 @@ class _Part:
     right: float
     bottom: float
     contrast: float
-    weakest: float  # contrast of its weaker cells
+    strengths: NDArray[np.float32]  # contrast of each cell
 
     @property
     def size(self) -> int:
@@ -102,8 +104,9 @@ def unexplained(page: Page) -> list[_Part]:
 
 def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float) -> _Part:
     (top, left), (bottom, right) = cells.min(axis=0), cells.max(axis=0) + 1
-    weakest, contrast = np.percentile(strongest[cells[:, 0], cells[:, 1]], (25, 90))
-    return _Part(cells, left * unit, top * unit, right * unit, bottom * unit, float(contrast), float(weakest))
+    strengths = strongest[cells[:, 0], cells[:, 1]]
+    contrast = float(np.percentile(strengths, 90))
+    return _Part(cells, left * unit, top * unit, right * unit, bottom * unit, contrast, strengths)
 
 
 def mask_handling(page: Page) -> None:
@@ -115,11 +118,10 @@ def mask_handling(page: Page) -> None:
         *_holes(parts, width, height),
         *_torn_holes(parts, width, height),
         *_staples(parts, width, height),
-        *_turned_corners(parts, width, height),
         *_crossings(page, parts),
     ]
     for part in handled:
-        _mask_part(page, part, 1.5)
+        _mask_part(page, part, max(1.5, 8 / page.scale))  # as far as blocks of a JPEG reach
     known = {id(part) for part in handled}
     for part in _specks([part for part in everything if id(part) not in known], max(_SPECK, 4.5 / page.scale)):
         _mask_part(page, part, 0.7)
@@ -208,26 +210,15 @@ def _crossings(page: Page, parts: list[_Part]) -> list[_Part]:
     ]
 
 
-def _turned_corners(parts: list[_Part], width: float, height: float) -> list[_Part]:
-    """Return what is seen of a corner that is turned over or missing: it reaches both edges of the page."""
-    corners = []
-    for part in parts:
-        from_side = min(part.left, width - part.right)
-        from_end = min(part.top, height - part.bottom)
-        if max(from_side, from_end) <= 2.5 and max(part.width, part.height) <= 45 and min(part.width, part.height) >= 4:
-            corners.append(part)
-    return corners
-
-
 def _holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
     """Return the punched holes: round, alike, in a line along an edge, and symmetric about the middle of that edge."""
     round_ones = [
         part
-        for part in parts
+        for part in _without_shadows(parts)
         if 3.5 <= part.width <= 13
         and 3.5 <= part.height <= 13
         and 0.7 < part.width / part.height < 1.4
-        and part.size * CELL**2 > 0.3 * part.width * part.height
+        and part.size * CELL**2 > 0.25 * part.width * part.height
     ]
     holes = []
     for along, across, length, depth in ((1, 0, height, width), (0, 1, width, height)):
@@ -248,6 +239,20 @@ def _holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
     return holes
 
 
+def _without_shadows(parts: list[_Part]) -> list[_Part]:
+    """Return the parts that are not beside a larger one."""
+    return [
+        part
+        for part in parts
+        if not any(
+            other.size > part.size
+            and max(other.left - part.right, part.left - other.right) < 1
+            and max(other.top - part.bottom, part.top - other.bottom) < 1
+            for other in parts
+        )
+    ]
+
+
 def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
     """Return the staples and their holes: short straight lines, or two dots as far apart, near a corner of the page."""
     staples: list[_Part] = []
@@ -259,9 +264,9 @@ def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
                 if (width - part.left if right else part.right) < 34
                 and (height - part.top if low else part.bottom) < 34
             ]
-            if len(corner) > 4:
+            if sum(part.contrast > 25 for part in corner) > 4:
                 continue
-            dots = [part for part in corner if max(part.width, part.height) <= 3 and part.contrast > 25]
+            dots = [part for part in corner if max(part.width, part.height) <= 3.6 and part.contrast > 25]
             cut = [
                 dot
                 for dot in dots
@@ -272,16 +277,22 @@ def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
                 staples += cut
             if len(dots) == 2 and _STAPLE[0] < math.dist(dots[0].centre, dots[1].centre) < _STAPLE[1]:
                 staples += dots
-            if not low:  # a stroke in a lower corner is somebody's
-                staples += [part for part in corner if part.contrast > 40 and _is_straight(part)]
+            for part in corner:
+                inset = max(height - part.top, width - part.left if right else part.right)
+                # Further away from a lower corner, where staples are rare, it may be a stroke.
+                if part.contrast > 40 and (not low or inset < _LOW_STAPLE) and _is_straight(part):
+                    staples.append(part)
     return staples
 
 
 def _is_straight(part: _Part) -> bool:
-    points = part.cells * CELL
+    """Return whether the darkest of a part is a straight line of a staple's length; the rest is its shadow."""
+    points = part.cells[part.strengths > 0.5 * part.contrast] * CELL
+    if len(points) < 0.4 * part.size:
+        return False
     centred = points - points.mean(axis=0)
     long, short = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(centred.T))[::-1], 1e-6)) * math.sqrt(12)
-    return bool(_STAPLE[0] <= long <= _STAPLE[1] and short < 1.5 and part.weakest > 0.5 * part.contrast)
+    return bool(_WIRE_LEAST <= long <= _STAPLE[1] and short < 1.5)
 
 
 def are_creases(page: Page, parts: list[_Part]) -> bool:

@@ -19,7 +19,8 @@ _LONGER: Final = 297.0
 _SIDE: Final = 1188  # pixels of the longer side at which the page is modelled: 4 in a millimetre
 _SHARP: Final = 1.1  # millimetres around a pixel whose mean it is compared with
 _GRAIN: Final = 2.0  # millimetres of a cell of the background
-_WINDOW: Final = 7  # cells whose median is the background
+_WINDOW: Final = 7  # cells that the background is taken from
+_PAPER_SHARE: Final = 65  # per cent of them that may be darker: holes along an edge
 _RICH: Final = 0.2  # share of cells off the background that no empty page has
 _QUANTUM_MOST: Final = 20.0  # levels between two levels of a page; more is print
 _OFF: Final = 6.0  # levels off the background from which a difference is examined, if noise is below a fifth of it
@@ -74,7 +75,7 @@ def read_page(view: PictureView, compressed: list[float]) -> Page | None:
     half = _WINDOW // 2
     padded = np.pad(grid - surface, ((half, half), (half, half), (0, 0)), mode="reflect")
     windows = np.lib.stride_tricks.sliding_window_view(padded, (_WINDOW, _WINDOW), axis=(0, 1))
-    smooth = surface + np.median(windows, axis=(3, 4)).astype(np.float32)
+    smooth = surface + np.percentile(windows, _PAPER_SHARE, axis=(3, 4)).astype(np.float32)
     if (max_over_channels(np.abs(grid - smooth)) > 2 * _OFF).mean() > _RICH:
         return None
     steps = np.diff(levels, axis=1)
@@ -94,19 +95,22 @@ def read_page(view: PictureView, compressed: list[float]) -> Page | None:
         masked=np.zeros((height, width), dtype=bool),
         folds=[],
     )
-    _follow_soft_light(page)
+    follow_soft_light(page)
     return page
 
 
-def _follow_soft_light(page: Page) -> None:
-    """Make what has no sharp edge the background: light, and shadows of hands."""
+def follow_soft_light(page: Page, most: float = math.inf) -> None:
+    """Make what has no sharp edge, and is at most `most` off it, the background: light, and shadows of hands."""
     # A stroke, and the edge of anything drawn, differs from the mean of two millimetres around it; a shadow does not.
-    sharp = max_over_channels(np.abs(page.levels - blurred(page.levels, round(_SHARP * page.scale)))) > page.threshold
-    far = (~sharp).astype(np.float32)[..., None]
+    rest = page.levels - page.background
+    rest[page.masked] = 0
+    sharp = max_over_channels(np.abs(rest - blurred(rest, round(_SHARP * page.scale)))) > page.threshold
+    far = (~(sharp | page.masked)).astype(np.float32)[..., None]
     far = (blurred(far, max(1, round(0.75 * page.scale))) > 0.999).astype(np.float32)
     share = blurred(far, round(2 * page.scale))
-    near = blurred(page.levels * far, round(2 * page.scale)) / np.maximum(share, 0.01)
-    page.background = np.where(share > 0.08, near, page.background).astype(np.float32)
+    near = blurred(rest * far, round(2 * page.scale)) / np.maximum(share, 0.01)
+    is_soft = (share > 0.08) & (max_over_channels(np.abs(near)) <= most)[..., None]
+    page.background = np.where(is_soft, page.background + near, page.background).astype(np.float32)
 
 
 def _surface(grid: Levels) -> Levels:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from sluice_inspect.images.page_light import is_lit_paper
-from sluice_inspect.images.page_lines import has_horizon, model_edges, model_lines
+from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
 from sluice_inspect.images.page_marks import (
     CELL,
     absorb_bleeding,
@@ -21,7 +21,7 @@ from sluice_inspect.images.page_marks import (
     parts_of,
     unexplained,
 )
-from sluice_inspect.images.page_model import PAPER, Page, read_page
+from sluice_inspect.images.page_model import PAPER, Page, follow_soft_light, read_page
 from sluice_inspect.images.views import PictureView
 
 _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans
@@ -29,6 +29,7 @@ _MOST_ASPECT: Final = 2.3
 _RICH_PIXELS: Final = 0.08  # the same of pixels, once edges, folds and holes are explained
 _FILL: Final = 160.0  # level of the page when its light is subtracted
 _SCENE: Final = 9.0  # levels between the parts of a picture that may be a scene
+_LEFT_LIGHT: Final = 15.0  # levels of the light that is left when edges and folds are explained
 _STARS: Final = 12
 _STARS_MOST: Final = 500
 _DRAWN: Final = 0.98  # share of pixels that equal their neighbour, which no scanner leaves
@@ -56,8 +57,10 @@ def without_traces(image: Image.Image, *, is_page: bool) -> PictureView | None:
     if page is None or float(np.median(page.background)) < PAPER:
         return None
     model_edges(page)
+    model_corners(page)
     if not model_lines(page) or has_horizon(page):
         return None
+    follow_soft_light(page, _LEFT_LIGHT)
     mask_handling(page)
     if (page.off > 2 * page.threshold).mean() > _RICH_PIXELS:
         return None

@@ -35,10 +35,11 @@ class PictureView:
         return np.asarray(band, dtype=np.float32).reshape(band.height, band.width, -1)
 
 
-def views(image: Image.Image) -> Iterator[PictureView]:
+def views(image: Image.Image, *, with_margin: bool = False) -> Iterator[PictureView]:
     """Yield the views to judge: a transparent picture over white and over black, a deep one as it is and stretched."""
     width, height = image.size
-    left, top = (round(side * _MARGIN) if side >= MARGIN_FROM else 0 for side in (width, height))
+    margin = 0.0 if with_margin else _MARGIN
+    left, top = (round(side * margin) if side >= MARGIN_FROM else 0 for side in (width, height))
     right = width - left
 
     def view(convert: Callable[[Image.Image], Image.Image], opacity: float = 1.0) -> PictureView:
