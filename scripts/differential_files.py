@@ -157,7 +157,7 @@ def _read_in_child(path: Path, readers: list[Reader]) -> dict[str, str]:
     found: dict[str, str] = {}
     for reader in readers:
         try:
-            found[reader.name] = receiver.recv() if receiver.poll(SECONDS) else "took too long"
+            found[reader.name] = receiver.recv() if receiver.poll(2 * SECONDS) else "took too long"
         except EOFError:
             found[reader.name] = "died"
         if found[reader.name] in {"took too long", "died"}:

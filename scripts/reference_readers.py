@@ -25,7 +25,7 @@ from typing import IO, Final
 from xml.parsers import expat
 
 SECONDS: Final = 20
-"""A program that takes longer has not opened the file."""
+"""A program that takes longer has not opened the file. For libraries it is twice as long."""
 _PAGES: Final = 50
 """Pages of a document, frames of a picture: the rest is not read."""
 
