@@ -177,7 +177,8 @@ def _office(path: Path) -> None:
 
 def _av(path: Path) -> None:
     with import_module("av").open(str(path)) as container:
-        if sum(1 for _ in container.decode()) == 0:
+        shown = [*container.streams.audio, *container.streams.video]
+        if not shown or sum(1 for _ in container.decode(shown)) == 0:
             raise NotOpened("no frame")
 
 
