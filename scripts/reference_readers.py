@@ -71,8 +71,10 @@ def _tifffile(path: Path) -> None:
 
 
 def _heif(path: Path) -> None:
-    for picture in import_module("pillow_heif").open_heif(path, convert_hdr_to_8bit=False):
+    pictures = list(import_module("pillow_heif").open_heif(path, convert_hdr_to_8bit=False))
+    for picture in pictures:
         picture.load()
+    _numbers(len(pictures))
 
 
 def _imagecodecs(path: Path) -> None:
@@ -99,7 +101,7 @@ def _mupdf(path: Path) -> None:
 
 def _numbers(pages: int) -> range:
     if pages == 0:
-        raise NotOpened("no page")
+        raise NotOpened("no page or picture")
     return range(min(pages, _PAGES))
 
 
