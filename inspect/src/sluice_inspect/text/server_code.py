@@ -7,14 +7,20 @@ marks around one. What is refused here is code in none of these languages.
 import re
 from typing import Final
 
+# One pass each, also over what does not end.
 _COMMENT: Final = rb"|<!--[^\r\n]*+"
-_COMMENTS_OF_C: Final = rb"/\*.*?\*/|//[^\r\n]*+" + _COMMENT
-_CHARACTERS: Final = rb"'(?:[^'\\\r\n]|\\.)*+'"
-# What is skipped in each reading: strings without and with escapes, and comments. All else is replaced by nothing.
+_COMMENTS_OF_C: Final = rb"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\r\n]*+" + _COMMENT
+_CHARACTERS: Final = rb"'(?:[^'\\\r\n]|\\.)*+(?:')?"
+# What is skipped in each reading: comments, and strings without and with escapes.
 _SKIPPED: Final = (
-    (True, re.compile(rb'(?P<string>"(?:[^"\r\n]|"")*+")|' rb"'[^\r\n]*+|\b(?i:rem)\b[^\r\n]*+" + _COMMENT, re.DOTALL)),
-    (False, re.compile(rb'(?P<string>"(?:[^"\\\r\n]|\\.)*+"|' + _CHARACTERS + rb")|" + _COMMENTS_OF_C, re.DOTALL)),
-    (False, re.compile(rb'(?P<string>"(?:[^"]|"")*+"|' + _CHARACTERS + rb")|" + _COMMENTS_OF_C, re.DOTALL)),
+    (
+        True,
+        re.compile(
+            rb'(?P<string>"(?:[^"\r\n]|"")*+(?:")?)|' rb"'[^\r\n]*+|\b(?i:rem)\b[^\r\n]*+" + _COMMENT, re.DOTALL
+        ),
+    ),
+    (False, re.compile(rb'(?P<string>"(?:[^"\\\r\n]|\\.)*+(?:")?|' + _CHARACTERS + rb")|" + _COMMENTS_OF_C, re.DOTALL)),
+    (False, re.compile(rb'(?P<string>"(?:[^"]|"")*+(?:")?|' + _CHARACTERS + rb")|" + _COMMENTS_OF_C, re.DOTALL)),
 )
 _ENCODED: Final = re.compile(rb"#@~\^|\A\s*+\+A[\w+/]{6}")  # by Microsoft's encoder of scripts, as UTF-7
 _SIGN: Final = re.compile(rb"[=#:!@-]")  # that tells an expression, a declaration or a comment from statements
@@ -37,9 +43,17 @@ def may_be_server_code(text: bytes) -> bool:
 
 
 def _may_be(skipped: re.Pattern[bytes], code: bytes, *, is_basic: bool) -> bool:
-    left = skipped.sub(lambda found: b"\0" if found["string"] else b"", code).strip()
+    left = skipped.sub(_replacement, code).strip()
     never = _NEVER_IN_BASIC if is_basic else _NEVER_IN_C
     return not _NEVER.search(left) and not never.search(left) and _is_balanced(left)
+
+
+def _replacement(skipped: re.Match[bytes]) -> bytes:
+    """Return nothing for a comment, a zero byte for a string, and a quotation mark for one that does not end."""
+    string = skipped["string"]
+    if not string:
+        return b""
+    return b"\0" if len(string) > 1 and string[:1] == string[-1:] else b'"'
 
 
 def _is_balanced(code: bytes) -> bool:
