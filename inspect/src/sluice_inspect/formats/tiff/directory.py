@@ -1,7 +1,7 @@
 """The directories of TIFF and BigTIFF (TIFF 6.0, section 2): which pages there are, and where their data is."""
 # A directory or value behind the end proves that the file is cut. Odd values that do not affect pixels are ignored, and
-# what readers pass over: an empty directory behind the first page, and an address of metadata in a file that ends with a
-# directory, whose writer left the metadata out and copied its address.
+# what readers pass over: an empty directory behind the first page, and an address of metadata in a file that ends with
+# a directory, whose writer left the metadata out and copied its address.
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
