@@ -29,7 +29,7 @@ QUICK := \
   server/tests/worker/test_jobs.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner slow-files
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner slow-files
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS=
 
 differential: venv-dev servers ## Compare accepted archives with other readers, half an hour each (ARGS="tar --seconds 60")
 	@$(BIN)/python scripts/differential.py $(ARGS)
+
+differential-files: venv-dev ## Compare the verdicts on the files of FOLDER with what other readers make of them (ARGS="--sample 100 --differences FILE")
+	@$(BIN)/python scripts/differential_files.py $(FOLDER) $(ARGS)
 
 differential-readings: venv-dev ## Compare the readings of RTF objects and mails with second readers, SECONDS_EACH (15 minutes: 900)
 	@cd scripts && for reader in rtf mail; do ../$(BIN)/python -m fuzzing.readings $$reader $(SECONDS_EACH) || exit 1; done

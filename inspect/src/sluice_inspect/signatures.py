@@ -32,6 +32,9 @@ _WEB_ARCHIVE: Final = re.compile(
     rb"(?:[!-9;-~]{1,76}:[^\n]{0,998}\n(?:[ \t][^\n]{0,998}\n)*){0,40}?MIME-Version:", re.IGNORECASE
 )
 _WEB_ARCHIVE_TYPE: Final = re.compile(rb"content-type:\s*(?:multipart/related|text/html)", re.IGNORECASE)
+# The header of a mail (RFC 5322, section 2.2) and fields that most mails have.
+_MAIL_HEADER: Final = re.compile(rb"(?:[!-9;-~]{1,76}+:[^\n]{0,998}+\n(?:[ \t][^\n]{0,998}+\n)*+){2,200}+\r?\n")
+_MAIL_FIELD: Final = re.compile(rb"^(?:date|from|message-id|received|subject|to):", re.IGNORECASE | re.MULTILINE)
 _PAGE_HEAD_BYTES: Final = 64 * 1024  # a page may begin with a long comment
 _WIDE_HEAD_BYTES: Final = 4 * _PAGE_HEAD_BYTES
 
@@ -70,6 +73,12 @@ def is_sniffed_as_page(head: bytes) -> bool:
 def is_web_archive(head: bytes) -> bool:
     """Return whether content with these first bytes is a page with its parts as one message (MHTML, RFC 2557)."""
     return _WEB_ARCHIVE.match(head) is not None and _WEB_ARCHIVE_TYPE.search(head) is not None
+
+
+def is_mail(head: bytes) -> bool:
+    """Return whether content with these first bytes is a mail: a header with two of the fields that most have."""
+    header = _MAIL_HEADER.match(head)
+    return header is not None and len({name.lower() for name in _MAIL_FIELD.findall(header[0])}) > 1
 
 
 def _single_bytes(head: bytes) -> bytes:

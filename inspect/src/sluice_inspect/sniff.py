@@ -8,6 +8,7 @@ import pylibmagic  # noqa: F401  (puts the bundled library where python-magic lo
 
 from sluice_inspect.format import Format
 from sluice_inspect.report import UNKNOWN_TYPE, is_content_type
+from sluice_inspect.signatures import is_mail
 from sluice_inspect.source import Source
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def content_type_of(source: Source) -> str:
     """Return libmagic's media type of content that no format matches, `UNKNOWN_TYPE` if it has none."""
     if source.size == 0:
         return UNKNOWN_TYPE
+    if is_mail(source.head):  # libmagic knows mails by a few first fields alone
+        return "message/rfc822"
     found = _libmagic().from_buffer(source.head[:_LIBMAGIC_BYTES])
     return found if is_content_type(found) and found not in _VAGUE_TYPES else UNKNOWN_TYPE
 

@@ -107,6 +107,8 @@ ELF = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\0\x3e\0" + bytes(80)
         ("a.png", b"\x1f\x8b\x08\0" + bytes(range(1, 30)), "application/gzip"),
         ("a.png", b"words\n" * 9, "text/plain"),
         ("a.csv", ELF, "application/x-executable"),
+        ("a.msg", b"From: a@example.org\nTo: b@example.org\nSubject: Hi\n\nOne line.\n", "message/rfc822"),
+        ("a.msg", b"X-Id: 1\r\nSubject:\r\n folded\r\nDate: today\r\n\r\nOne line.\r\n", "message/rfc822"),
     ],
 )
 def test_other_known_content_is_a_mismatch(name: str, data: bytes, content_type: str) -> None:

@@ -289,6 +289,8 @@ FLOODS: dict[str, Callable[[int], bytes]] = {
     "comments": lambda n: b"<?=/*" * 9 * n,
     "calls": lambda n: b"<?=$a[a(" * 6 * n,
     "server pages": lambda n: b"<%=new " * 6 * n,
+    "strings of server pages": lambda n: (b'<%a"' + b'\\"' * 1900 + b"%>") * (n // 200),
+    "comments of server pages": lambda n: (b"<%a" + b"/*" * 1900 + b"%>") * (n // 200),
     "declarations of server pages": lambda n: (b"<%!" + b"a" * 9) * 4 * n,
     "commands": lambda n: b"<?=a`a" * 8 * n,
     "casts": lambda n: b"<?=(int)(int)" * 4 * n,

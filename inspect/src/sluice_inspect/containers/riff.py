@@ -12,6 +12,7 @@ Order = Literal["little", "big"]
 HEADER_BYTES: Final = 8
 _MAX_CHUNKS: Final = 1_000_000
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
+_XMP: Final = b"XMP\0"  # as Adobe's programs name metadata in WebP, which has a space there
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Chunk:
 
     @property
     def is_named(self) -> bool:
-        """Whether the name is valid: four printable characters."""
+        """Whether the name is valid: four printable characters, or one that programs write all the same."""
         return _is_name(self.name)
 
 
@@ -63,4 +64,4 @@ def _padding_bytes(source: Source, end: int) -> int:
 
 
 def _is_name(four: bytes) -> bool:
-    return len(four) == len(b"RIFF") and not four.translate(None, _PRINTABLE)
+    return four == _XMP or (len(four) == len(b"RIFF") and not four.translate(None, _PRINTABLE))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sluice_inspect.archives.finder import find_all
+from sluice_inspect.text.server_code import may_be_server_code
 
 # The bracket is outside of the groups: it alone is searched for. None of the alternatives looks ahead far, so that the
 # search is linear; what follows a short mark is examined only where there is one.
@@ -128,7 +129,9 @@ class ActiveContentFinder:
         if kind == "script" and not self._text_like:
             return PAGE_WORDS
         if kind in {"asp", "jsp"} and not self._text_like:
-            is_page = kind == "jsp" or _SERVER_PAGE.match(window, after) or _SERVER_CODE.match(window, after)
+            code = None if kind == "jsp" else _SERVER_CODE.match(window, after)
+            is_code = code is not None and may_be_server_code(code[0])
+            is_page = kind == "jsp" or is_code or _SERVER_PAGE.match(window, after)
             return "a server page" if is_page else self._counted()
         if kind == "short":
             return self._short_words(window, after)

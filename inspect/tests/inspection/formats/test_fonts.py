@@ -37,6 +37,19 @@ def collection(*fonts: bytes) -> bytes:
     return b"ttcf" + struct.pack(">LL", 0x10000, len(fonts)) + struct.pack(f">{len(fonts)}L", *places) + body
 
 
+def with_wrong_checksums(font: bytes, *tags: bytes) -> bytes:
+    """Return a font in which the checksums of these tables are those of other data."""
+    for tag in tags:
+        at = font.index(tag) + 4
+        font = font[:at] + b"\1\2\3\4" + font[at + 4 :]
+    return font
+
+
+GRAPHITE = make_font(tables={tag: bytes(range(64)) for tag in (b"Feat", b"Glat", b"Gloc", b"Silf", b"name")})
+# The compiler of Graphite adds its tables to a finished font, and to its names.
+COMPILED = with_wrong_checksums(GRAPHITE, b"Feat", b"Glat", b"Gloc", b"Silf", b"name")
+
+
 def damages(font: bytes) -> Iterable[Row]:
     yield "good", font, "ok"
     yield from cuts(font)
@@ -48,13 +61,14 @@ def damages(font: bytes) -> Iterable[Row]:
 def test_every_truetype_font_gets_its_verdict() -> Iterable[Row]:
     yield from damages(TRUETYPE)
     yield "no outlines", EMPTY, "ok"
-    for tag, checksum, word in (
-        (b"GPOS", bytes(4), "ok"),
-        (b"head", b"\1\2\3\4", "ok"),
-        (b"GPOS", b"\1\2\3\4", "corrupt"),
-    ):
-        at = TRUETYPE.index(tag) + 4
-        yield f"wrong checksum of {tag!r}, {checksum!r}", TRUETYPE[:at] + checksum + TRUETYPE[at + 4 :], word
+    at = TRUETYPE.index(b"GPOS") + 4
+    yield "no checksum of a table", TRUETYPE[:at] + bytes(4) + TRUETYPE[at + 4 :], "ok"
+    yield "wrong checksum of a table that is edited alone", with_wrong_checksums(TRUETYPE, b"head"), "ok"
+    yield "wrong checksum of another table", with_wrong_checksums(TRUETYPE, b"GPOS"), "corrupt"
+    yield "wrong checksums of all tables of Graphite and of the names", COMPILED, "ok"
+    yield "and of one more", with_wrong_checksums(COMPILED, b"maxp"), "corrupt"
+    yield "wrong checksums of some tables of Graphite", with_wrong_checksums(GRAPHITE, b"Silf", b"Glat"), "corrupt"
+    yield "and of the only one", with_wrong_checksums(make_font(tables={b"Silf": bytes(9)}), b"Silf"), "corrupt"
     yield "collection", collection(TRUETYPE, POSTSCRIPT), "ok"
     damaged = replaced(POSTSCRIPT, bytes(range(100, 140)), bytes(40))
     yield "damaged font of a collection", collection(TRUETYPE, damaged), "corrupt"
@@ -72,6 +86,9 @@ def test_every_woff_font_gets_its_verdict() -> Iterable[Row]:
     yield from damages(make_woff(TRUETYPE))
     for font in (EMPTY, EMPTY_POSTSCRIPT):
         yield f"no outlines {font[:4]!r}", make_woff(font), "ok"
+    yield "wrong checksum of a table that is edited alone", make_woff(with_wrong_checksums(TRUETYPE, b"head")), "ok"
+    yield "wrong checksums of all tables of Graphite and of the names", make_woff(COMPILED), "ok"
+    yield "wrong checksum of another table", make_woff(with_wrong_checksums(TRUETYPE, b"GPOS")), "corrupt"
     bomb = make_woff(make_font(tables={b"GPOS": bytes(3_000_000)}))
     assert len(bomb) < 10_000
     yield "table that unpacks to too much", bomb, "archive_bomb", Limits(ratio_floor_bytes=1_000_000)

@@ -108,6 +108,14 @@ def test_every_picture_gets_its_verdict() -> Iterable[Row]:
         yield case, tiff_of_pages(page, data=ROWS[::-1]), "corrupt"
     sparse = grey_page(64, 64, offsets=[8, 0], lengths=[2048, 0], t278=32)
     yield "strip that a sparse page omits", tiff_of_pages(sparse, data=ROWS), "ok"
+    chroma = {**grey_page(64, 64, compression=8, offsets=[8] * 3, t262=6), 277: (3, [3]), 284: (3, [2])}
+    for case, across, down in (("halved", 2, 1), ("quartered", 2, 2)):
+        parts = [zlib.compress(ROWS[:size]) for size in (4096, *[4096 // across // down] * 2)]
+        begins = [8 + len(b"".join(parts[:number])) for number in range(3)]
+        for stated, verdict in (([across, down], "ok"), ([1, 1], "corrupt")):
+            tags = {273: (4, begins), 279: (4, [len(part) for part in parts]), 530: (3, stated)}
+            case_stated = f"{case} colours in planes of their own, stated as {stated}"
+            yield case_stated, tiff_of_pages(chroma | tags, data=b"".join(parts)), verdict
     yield "too many pixels to decode", tiff_of_pages(grey_page(60_000, 60_000), data=ROWS), "image_too_large"
 
 
@@ -122,6 +130,16 @@ def test_directories_of_pages_are_followed() -> Iterable[Row]:
     yield "page chain that loops", tiff_of_pages(PAGE, PAGE, data=ROWS, loop=True), "ok"
     yield "damaged second page", tiff_of_pages(PAGE, grey_page(64, 200), data=ROWS), "corrupt"
     yield "truncated second page", saved(board, board)[:-100], "corrupt"
+    empty = tiff_of_pages(PAGE, {}, data=ROWS)
+    yield "empty second directory at the end", empty, "ok"
+    yield "empty second directory before other bytes", empty + b"made by a scanner", "ok"
+    yield "second directory in zeros", empty + bytes(100), "corrupt"
+    yield "empty first directory", tiff_of_pages({}, data=ROWS), "corrupt"
+    stale = tiff_of_pages({**PAGE, 34665: (4, [10**6])}, data=ROWS)
+    yield "metadata that an editor left out, and not its address", stale, "ok"
+    stale_and_cut = tiff_of_pages({**PAGE, 34665: (4, [10**6]), 700: (1, [32] * 9)}, data=ROWS)
+    yield "metadata cut off behind other bytes", stale + bytes(8), "corrupt"
+    yield "metadata cut off with a value", stale_and_cut[:-1], "corrupt"
     late = tiff_of_pages({**PAGE, 700: (1, [32] * 100)}, data=ROWS)
     yield "value at the end of the file", late, "ok"
     yield "value past the end of the file", late[:-1], "corrupt"

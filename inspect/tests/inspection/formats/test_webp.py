@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from itertools import product
 
 import pytest
+from PIL import Image
 
 from sluice_inspect.formats import webp
 from sluice_inspect.formats.webp import FORMAT
@@ -31,6 +32,9 @@ def test_every_picture_gets_its_verdict() -> Iterable[Row]:
     yield "too many frames", MOVING, "image_too_large", Limits(max_frames=3)
     yield "empty", encoded(plain_picture().convert("RGB"), "WEBP"), "blank"
     yield "bytes after the container", lossless + b"behind", "ok"
+    for four, verdict in ((b"XMP\0", "ok"), (b"XMP ", "ok"), (b"\0\0\0\0", "corrupt"), (b"EX\0\0", "corrupt")):
+        named = lossless[8:] + four + b"\4\0\0\0<a/>"
+        yield f"chunk named {four!r}", b"RIFF" + len(named).to_bytes(4, "little") + named, verdict
     longer = lossless[:16] + (len(lossless)).to_bytes(4, "little") + lossless[20:]
     yield "chunk that is too long", longer, "corrupt", "passes the end"
     yield "no picture", b"RIFF\x0c\0\0\0WEBPEXIF\0\0\0\0", "corrupt"
@@ -55,6 +59,16 @@ def test_zeros_in_encoded_data_are_corrupt() -> Iterable[Row]:
     yield "last frame", lossy[:last] + bytes(len(lossy) - last), "corrupt"
     yield "lossless animation", lossless, "ok"
     yield "frame in the middle", with_zeros(lossless, len(lossless) // 2, 400), "corrupt"
+
+
+def test_even_area_below_other_content_passes() -> None:
+    page = Image.new("RGB", (512, 1200), "white")
+    page.paste(noise_picture(512, 64, 128, 40).convert("RGB"))
+    codings: list[dict[str, bool]] = [{"lossless": True}, {}]
+    for quality, coding in product((50, 100), codings):
+        data = encoded(page, "WEBP", quality=quality, method=0, **coding)
+        assert examine_bytes(FORMAT, data).passes, (quality, coding)
+    assert not examine_bytes(FORMAT, data[:-3000] + bytes(3000)).passes
 
 
 def test_pictures_of_every_quality_and_method_pass() -> None:

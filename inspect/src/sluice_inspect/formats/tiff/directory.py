@@ -1,5 +1,7 @@
 """The directories of TIFF and BigTIFF (TIFF 6.0, section 2): which pages there are, and where their data is."""
-# A directory or value behind the end proves that the file is cut. Odd values that do not affect pixels are ignored.
+# A directory or value behind the end proves that the file is cut. Odd values that do not affect pixels are ignored, and
+# what readers pass over: an empty directory behind the first page, and an address of metadata in a file that ends with
+# a directory, whose writer left the metadata out and copied its address.
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +32,7 @@ _INTEGERS: Final = {
     1: "B", 3: "H", 4: "L", 6: "b", 8: "h", 9: "l", 13: "L", 16: "Q", 17: "q", 18: "Q",
 }  # fmt: skip
 _ENTRIES_MOST: Final = 4096
+_HOLE_BYTES: Final = 64  # so many zeros in place of a directory replaced one
 _VALUES_MOST: Final = 8 * 1024**2  # bytes of one tag's values: two million strips
 # Tags that affect the pixels. Values of other tags are not read, but must be in the file.
 DRAWN: Final = frozenset({
@@ -122,6 +125,8 @@ class DirectoryReader:
     def _chain(self, offset: int, *, is_main: bool, number: int = 0) -> Iterator[Directory]:
         # A chain that comes back to a directory ends there, as readers end it.
         while offset and (offset, is_main) not in self._visited:
+            if is_main and number and self._is_stub(offset):
+                return
             self._visited.add((offset, is_main))
             if len(self._visited) > self.most:
                 raise TooComplex(f"the TIFF has more than {self.most} directories")
@@ -145,9 +150,15 @@ class DirectoryReader:
                 tags[entry.tag] = Tag(entry.type, entry.count, data)
         page = Directory(number, offset, self.header.order, tags, end)
         for tag in _METADATA:
-            if at := page.first_number(tag):
+            if (at := page.first_number(tag)) and page.end != self.source.size:
                 self._require_in_file(at, 2, f"the metadata (tag {tag}) of page {number}")
         return page, following
+
+    def _is_stub(self, offset: int) -> bool:
+        """Return whether a directory has no entries, and no zeros replaced them."""
+        counter = 8 if self.header.is_big else 2
+        data = self.source.read_at(offset, _HOLE_BYTES)
+        return data[:counter] == bytes(counter) and (len(data) < _HOLE_BYTES or any(data))
 
     def _entries(self, offset: int, number: int) -> tuple[list[_TagEntry], int, int]:
         wide = self.header.is_big

@@ -51,6 +51,8 @@ class PixelLayout:
         across, down = self.subsampling
         width = self.side[0]
         if self.is_separate:
+            if plane:  # TIFF 6.0, section 21: planes of colours have fewer pixels
+                width, rows = -(-width // across), -(-rows // down)
             return rows * -(-width * self.bits[min(plane, len(self.bits) - 1)] // 8)
         if (across, down) != (1, 1):
             return -(-width // across) * -(-rows // down) * (across * down + 2) * self.bits[0] // 8
@@ -118,7 +120,7 @@ def _located(source: Source, page: Directory, segment: TiffSegment, layout: Pixe
     length = segment.length
     if segment.is_omitted:
         return segment
-    if layout.compression == PLAIN and not (layout.is_separate and layout.subsampling != (1, 1)):
+    if layout.compression == PLAIN:
         length = segment.least
     elif not length and layout.compression != OLD_JPEG:  # unknown: all that follows
         length = source.size - segment.offset
