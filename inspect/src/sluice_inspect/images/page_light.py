@@ -17,6 +17,7 @@ _LIT: Final = 0.4  # the same of a page with shadows
 _MOSTLY_LIT: Final = 0.6  # the same if the shadows are faint
 _DARK: Final = 0.16  # share of the light that is missing in one that is not faint
 _SHINING_LIT: Final = 0.75  # the same of a page through which an area shines
+_SHINING_LEAST: Final = 0.005  # a quarter of the share that this area takes
 _NONE_LIGHTER: Final = 0.005
 _LIGHTER: Final = 0.07  # share of such a page that is brighter than that surface
 _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond its outermost part
@@ -75,7 +76,7 @@ def _is_shadowed(rest: NDArray[np.float64], off: float, least: float) -> bool:
     lit, lighter = float((np.abs(rest) <= off).mean()), float((rest > 2 * off).mean())
     half, deep = float(((rest < -off) & (rest >= -off - _SHADE)).mean()), float((rest < -off - _SHADE).mean())
     darkest = float(np.percentile(rest, 1))
-    if lit >= _SHINING_LIT and lighter <= _NONE_LIGHTER and half <= 0.25 * deep:
+    if lit >= _SHINING_LIT and lighter <= _NONE_LIGHTER and half <= 0.25 * deep > _SHINING_LEAST:
         return True  # an even area of the other side shines through
     is_mostly_lit = lit >= (_LIT if darkest < -_DARK or lighter <= _NONE_LIGHTER else _MOSTLY_LIT)
     return is_mostly_lit and lighter <= _LIGHTER and darkest < -least and half <= 0.8 * deep + 0.05

@@ -18,9 +18,9 @@ _TILT: Final = 5.0  # millimetres by which such a line is askew at most
 _SEEN: Final = 0.7  # share of its length in which it is seen
 _FOLD_MOST: Final = 75.0  # levels of a fold; a darker line is drawn, unless it is exactly in line with the picture
 _STREAK_MOST: Final = 140.0
-_HORIZONS: Final = ((1.5, 4.0, 12.0, 2.5, math.inf), (4.5, 8.0, 22.0, 7.0, 1.4))
-"""Of a sharp and of a blurred horizon: millimetres in which it is complete, from where to where the tones beside it are,
-levels between them at least, and how many times as far apart they are further away at most."""
+_HORIZONS: Final = ((1.5, 0.45, 4.0, 12.0, 2.5, math.inf), (4.5, 0.6, 8.0, 22.0, 7.0, 1.4))
+"""Of a sharp and of a blurred horizon: millimetres in which how much of it is complete, from where to where the tones
+beside it are, levels between them at least, and how many times as far apart they are further away at most."""
 _PERSISTS: Final = 0.6  # share of a step between two tones that is still there further away
 _EDGE_LEAST: Final = 22.0  # millimetres in which a dark edge has no gap
 _STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
@@ -56,7 +56,7 @@ def model_edges(page: Page) -> None:
         if abrupt.any(axis=0).mean() > 0.1:  # the background follows a soft shadow
             _subtract_along(page.scale, (levels, background, masked), line, (-most, round(5 * page.scale)))
     for turn, (levels, background, masked) in enumerate(rotations(page)):
-        masked[: max(1, round(1.5 * page.scale))] = True
+        masked[: max(1, round(2 * page.scale))] = True
         # Where two edges meet, neither is the same all along: there only strokes are told from what is around them.
         beside = depths[(turn - 1) % 4]
         if depths[turn] and beside:
@@ -130,7 +130,7 @@ def model_corners(page: Page) -> None:
             continue
         background[:side, :side][distance < 0] = usual
         # as far as blocks of a JPEG reach
-        masked[:side, :side] |= (np.abs(distance) < max(1.6, 6 / page.scale)) | ((distance < 0) & (np.minimum(x, y) < 2))
+        masked[:side, :side] |= (np.abs(distance) < max(1.6, 8 / page.scale)) | ((distance < 0) & (np.minimum(x, y) < 2))
         _subtract_beside(page, (levels[:side, :side], background[:side, :side]), distance)
 
 
@@ -338,10 +338,10 @@ def has_horizon(page: Page) -> bool:
         grain = max(2 * page.noise / math.sqrt(6 * page.scale), 1.5 * page.grey_quantum)
         inner = slice(round(EDGE_MOST * 1.5 * height), height - round(EDGE_MOST * 1.5 * height))
         folds = [round(float(fold.mean())) for turned, fold in page.folds if turned is is_turned]
-        for sharp, near, far, least, most in _HORIZONS:
+        for sharp, part, near, far, least, most in _HORIZONS:
             close = _steps_across(means, round(sharp * page.scale))
             wide = _band_steps(means, round(near * page.scale), round(far * page.scale))
-            is_step = (np.abs(close) > 0.45 * np.abs(wide)) & (np.abs(close) < 1.6 * np.abs(wide))
+            is_step = (np.abs(close) > part * np.abs(wide)) & (np.abs(close) < 1.6 * np.abs(wide))
             further = apart * np.sign(wide) / np.maximum(np.abs(wide), 1e-3)
             is_step &= (np.abs(wide) > max(least, grain)) & (further > _PERSISTS) & (further < most)
             for at in folds:

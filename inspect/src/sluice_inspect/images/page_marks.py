@@ -182,10 +182,15 @@ def _torn_holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
                 reach = [part.near(across) if far else part.far(across) for part in row]
                 deepest = float(np.median(reach)) + (-1.2 if far else 1.2)
                 least = 0.25 * float(np.median([part.contrast for part in row]))
+                phase = float(np.angle(np.exp(2j * math.pi * places / usual).sum())) / (2 * math.pi) * usual
+                regular = places[np.abs((places - phase + usual / 2) % usual - usual / 2) < 0.2 * usual]
+                first, last = regular.min() - usual / 2, regular.max() + usual / 2
                 return [
                     part
                     for part in strip
-                    if part.contrast >= least and (part.near(across) >= deepest if far else part.far(across) <= deepest)
+                    if part.contrast >= least
+                    and first < part.centre[along] < last
+                    and (part.near(across) >= deepest if far else part.far(across) <= deepest)
                 ]
     return []
 
@@ -292,6 +297,7 @@ def _is_straight(part: _Part) -> bool:
         return False
     centred = points - points.mean(axis=0)
     long, short = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(centred.T))[::-1], 1e-6)) * math.sqrt(12)
+    long = min(long, math.hypot(*np.ptp(points, axis=0)))
     return bool(_WIRE_LEAST <= long <= _STAPLE[1] and short < 1.5)
 
 
