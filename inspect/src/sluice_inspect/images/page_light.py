@@ -14,6 +14,7 @@ _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <
 _FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
 _EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
 _LIT: Final = 0.4  # the same of a page with shadows
+_HALF_LIT: Final = 0.5  # the same if nothing is lighter
 _MOSTLY_LIT: Final = 0.6  # the same if the shadows are faint
 _DARK: Final = 0.16  # share of the light that is missing in one that is not faint
 _SHINING_LIT: Final = 0.75  # the same of a page through which an area shines
@@ -78,7 +79,8 @@ def _is_shadowed(rest: NDArray[np.float64], off: float, least: float) -> bool:
     darkest = float(np.percentile(rest, 1))
     if lit >= _SHINING_LIT and lighter <= _NONE_LIGHTER and half <= 0.25 * deep > _SHINING_LEAST:
         return True  # an even area of the other side shines through
-    is_mostly_lit = lit >= (_LIT if darkest < -_DARK or lighter <= _NONE_LIGHTER else _MOSTLY_LIT)
+    least_lit = _LIT if darkest < -_DARK else _HALF_LIT if lighter <= _NONE_LIGHTER else _MOSTLY_LIT
+    is_mostly_lit = lit >= least_lit
     return is_mostly_lit and lighter <= _LIGHTER and darkest < -least and half <= 0.8 * deep + 0.05
 
 

@@ -32,7 +32,8 @@ _CELLS_MOST: Final = 40_000
 class _Part:
     """Connected marks; its box and centre are in millimetres."""
 
-    cells: NDArray[np.int64]  # rows and columns of the grid of half millimetres
+    cells: NDArray[np.int64]  # rows and columns of a grid of about half a millimetre
+    unit: float  # millimetres of a cell
     left: float
     top: float
     right: float
@@ -106,7 +107,7 @@ def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float)
     (top, left), (bottom, right) = cells.min(axis=0), cells.max(axis=0) + 1
     strengths = strongest[cells[:, 0], cells[:, 1]]
     contrast = float(np.percentile(strengths, 90))
-    return _Part(cells, left * unit, top * unit, right * unit, bottom * unit, contrast, strengths)
+    return _Part(cells, unit, left * unit, top * unit, right * unit, bottom * unit, contrast, strengths)
 
 
 def mask_handling(page: Page) -> None:
@@ -223,7 +224,7 @@ def _holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
         if 3.5 <= part.width <= 13
         and 3.5 <= part.height <= 13
         and 0.7 < part.width / part.height < 1.4
-        and part.size * CELL**2 > 0.25 * part.width * part.height
+        and part.size * part.unit**2 > 0.22 * part.width * part.height
     ]
     holes = []
     for along, across, length, depth in ((1, 0, height, width), (0, 1, width, height)):
@@ -292,7 +293,7 @@ def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
 
 def _is_straight(part: _Part) -> bool:
     """Return whether the darkest of a part is a straight line of a staple's length; the rest is its shadow."""
-    points = part.cells[part.strengths > 0.5 * part.contrast] * CELL
+    points = part.cells[part.strengths > 0.5 * part.contrast] * part.unit
     if len(points) < 0.4 * part.size:
         return False
     centred = points - points.mean(axis=0)
