@@ -46,8 +46,8 @@ def model_edges(page: Page) -> None:
         depths.append(0)
         if starts.mean() < 0.25:  # less is the shadow of a neighbouring edge
             continue
-        whole = _smoothed(off[:near].any(axis=0, keepdims=True).astype(np.float32), round(_EDGE_LEAST * page.scale))
-        if whole.max() < 0.97:  # the holes of a spiral
+        begins = np.any(off[:near], axis=0, keepdims=True).astype(np.float32)
+        if _smoothed(begins, round(_EDGE_LEAST * page.scale)).max() < 0.97:  # the holes of a spiral
             continue
         depth = np.where(starts, np.where(smooth, np.arange(1, most + 1)[:, None], 0).max(axis=0), 0).astype(np.float32)
         line = _straightened(depth, page.scale)
@@ -130,7 +130,9 @@ def model_corners(page: Page) -> None:
             continue
         background[:side, :side][distance < 0] = usual
         # as far as blocks of a JPEG reach
-        masked[:side, :side] |= (np.abs(distance) < max(1.6, 8 / page.scale)) | ((distance < 0) & (np.minimum(x, y) < 2))
+        masked[:side, :side] |= (np.abs(distance) < max(1.6, 8 / page.scale)) | (
+            (distance < 0) & (np.minimum(x, y) < 2)
+        )
         _subtract_beside(page, (levels[:side, :side], background[:side, :side]), distance)
 
 

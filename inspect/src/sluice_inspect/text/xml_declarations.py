@@ -14,6 +14,7 @@ from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, TextDecoder
 _OUTSIDE: Final = re.compile(
     r"[\x00-\x20]*(?:[a-z][a-z0-9+.-]*:|/|\\)|.*(?:\.|%2e){2}(?:[/\\]|%2f|%5c)", re.IGNORECASE | re.DOTALL
 )
+_DROPPED: Final = {ord(character): None for character in "\t\r\n"}  # readers of addresses drop these anywhere
 _HOST: Final = re.compile(r"\s*https?://([a-z0-9.-]+)(?::(?:80|443))?/", re.IGNORECASE)
 # Whose DTDs documents name by habit. Reading them is no harm: none of these hosts hands out what a stranger wrote.
 _KNOWN_HOSTS: Final = frozenset("""
@@ -221,6 +222,7 @@ class _Reading:
 
     def _refuse_outside(self, address: str | None, what: str, *, may_be_dtd: bool = True) -> None:
         # Relative names pass, as books in several files use them.
+        address = address and address.translate(_DROPPED)
         if address and _OUTSIDE.match(address) and not (may_be_dtd and _is_known(address)):
             raise Unsafe(
                 Finding.ARCHIVE_UNSAFE,
