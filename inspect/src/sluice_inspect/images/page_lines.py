@@ -1,6 +1,7 @@
 """The lines of an empty page, whose brightness is the same all along: dark edges, folds, streaks of a feeder."""
 
 import math
+import warnings
 from itertools import pairwise
 from typing import Final
 
@@ -38,7 +39,7 @@ def model_edges(page: Page) -> None:
             depths.append(outside[turn])
             continue
         most = int(EDGE_MOST * levels.shape[0])
-        off = max_over_channels(np.abs(levels[:most] - np.rot90(page.surface, turn)[:most])) > max(8.0, page.threshold)
+        off = max_over_channels(np.rot90(page.surface, turn)[:most] - levels[:most]) > max(8.0, page.threshold)
         window = max(3, round(8 * page.scale))
         smooth = _smoothed(off.astype(np.float32), window) > 0.5  # a shadow is there all along, letters are not
         near = round(2.5 * page.scale)
@@ -213,6 +214,7 @@ def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Lin
     edges = np.linspace(0, width, count + 1).astype(np.int64)
     with np.errstate(all="ignore"):
         middles = np.stack([_nan_median(values[:, left:right]) for left, right in pairwise(edges)], axis=1)
+    middles = _median_along(middles)
     centres = (edges[:-1] + edges[1:]) / 2
     usual = np.empty_like(values)
     for row in range(len(offsets)):
@@ -228,6 +230,18 @@ def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Lin
     slope = max_over_channels(np.abs(np.diff(usual, axis=0, append=usual[-1:])))
     steep = _grown_down(np.nan_to_num(slope) > 6, max(2, round(scale))) & valid
     masked[rows[steep], columns[steep]] = True
+
+
+def _median_along(middles: Levels) -> Levels:
+    """Return medians of each value and the two on both sides of it: a word covers less than three of them."""
+    padded = np.pad(middles, ((0, 0), (2, 2), (0, 0)), mode="reflect" if middles.shape[1] > 2 else "edge")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 5, axis=1)
+    known = np.isnan(middles)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # nothing is known there
+        smooth: Levels = np.nanmedian(windows, axis=3).astype(np.float32)
+    smooth[known] = np.nan
+    return smooth
 
 
 def _nan_median(values: Levels) -> NDArray[np.float32]:
@@ -252,7 +266,7 @@ def model_lines(page: Page) -> bool:
     Return False if their number or regular distances show that they are printed.
     """
     for is_turned, (levels, background, masked) in zip((False, True), rotations(page), strict=False):
-        lines = _lines(page, levels)
+        lines = _lines(page, np.where(masked[..., None], background, levels))
         places = np.sort([float(line.mean()) for line in lines])
         if len(places) > _LINES_MOST or _is_regular(np.diff(places)):
             return False

@@ -110,14 +110,20 @@ def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float)
     return _Part(cells, unit, left * unit, top * unit, right * unit, bottom * unit, contrast, strengths)
 
 
+def mask_spiral(page: Page) -> None:
+    """Mask the holes of a spiral, which would look like a fold."""
+    height, width = (side / page.scale for side in page.masked.shape)
+    for part in _torn_holes([part for part in parts_of(page) if part.size > 1], width, height):
+        _mask_part(page, part, max(1.5, 8 / page.scale))
+
+
 def mask_handling(page: Page) -> None:
-    """Mask what is known by its shape and place: holes, staples, turned corners, dust."""
+    """Mask what is known by its shape and place: punched holes, staples, dust."""
     height, width = (side / page.scale for side in page.masked.shape)
     everything = parts_of(page)
     parts = [part for part in everything if part.size > 1]
     handled = [
         *_holes(parts, width, height),
-        *_torn_holes(parts, width, height),
         *_staples(parts, width, height),
         *_crossings(page, parts),
     ]
@@ -183,8 +189,8 @@ def _torn_holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
                 reach = [part.near(across) if far else part.far(across) for part in row]
                 deepest = float(np.median(reach)) + (-1.2 if far else 1.2)
                 least = 0.25 * float(np.median([part.contrast for part in row]))
-                phase = float(np.angle(np.exp(2j * math.pi * places / usual).sum())) / (2 * math.pi) * usual
-                regular = places[np.abs((places - phase + usual / 2) % usual - usual / 2) < 0.2 * usual]
+                is_near = np.abs(distances - usual) < 0.2 * usual
+                regular = places[np.append(is_near, False) | np.append(False, is_near)]
                 first, last = regular.min() - usual / 2, regular.max() + usual / 2
                 return [
                     part
@@ -273,14 +279,6 @@ def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
             if sum(part.contrast > 25 for part in corner) > 4:
                 continue
             dots = [part for part in corner if max(part.width, part.height) <= 3.6 and part.contrast > 25]
-            cut = [
-                dot
-                for dot in dots
-                if min(width - dot.right if right else dot.left, height - dot.bottom if low else dot.top) < 7
-                and 0.6 < dot.width / dot.height < 1.7
-            ]  # the other hole may lie outside of what was scanned
-            if len(dots) == 1 and cut:
-                staples += cut
             if len(dots) == 2 and _STAPLE[0] < math.dist(dots[0].centre, dots[1].centre) < _STAPLE[1]:
                 staples += dots
             for part in corner:

@@ -18,6 +18,7 @@ from sluice_inspect.images.page_marks import (
     are_creases,
     mask_cells,
     mask_handling,
+    mask_spiral,
     parts_of,
     unexplained,
 )
@@ -58,6 +59,7 @@ def without_traces(image: Image.Image, *, is_page: bool) -> PictureView | None:
         return None
     model_edges(page)
     model_corners(page)
+    mask_spiral(page)
     if not model_lines(page) or has_horizon(page):
         return None
     follow_soft_light(page, _LEFT_LIGHT)
