@@ -117,7 +117,7 @@ BLANK_EXAMPLES: Final = (
         "hand_shadow",
         "Shadow of a hand",
         "A soft shadow fell on the page while it was photographed.",
-        seed=1,
+        seed=9,
     ),
     Example(
         "punch_holes",
@@ -135,13 +135,13 @@ BLANK_EXAMPLES: Final = (
         "crossfolds",
         "Folds, down and across",
         "Straight lines that run from one edge of the page to the other are folds.",
-        seed=3,
+        seed=5,
     ),
     Example(
         "crumpled",
         "Crumpled and smoothed",
         "Creases in all directions shade the paper, but nothing is written on it.",
-        seed=4,
+        seed=16,
     ),
     Example(
         "turned_corner",
@@ -179,13 +179,13 @@ BLANK_EXAMPLES: Final = (
         "heavy_jpeg",
         "Heavy compression",
         "The steps and blocks come from saving the picture as a very small JPEG.",
-        seed=16,
+        seed=6,
     ),
     Example(
         "lens_cap",
         "Photo with the lens cap on",
         "The picture is black but for the noise of the camera.",
-        seed=9,
+        seed=18,
     ),
     Example(
         "empty_paragraphs",
