@@ -17,7 +17,8 @@ _BLANK = f"""
 
 A file is blank if a reader would see and hear nothing in it. What scanners, cameras and hands leave on an empty page
 does not count: shadows, edges, holes, folds, dust. Where the context has `reject_blank_files`, the file is rejected
-with the reason [`{_REASON}`](reasons.md#{_REASON}), and its sender reads: “{{sentence}}”
+with the reason [`{_REASON}`](reasons.md#{_REASON}), and its sender reads:
+“{{sentence}}”
 ([in other languages](messages.md#{_REASON}plain)).
 
 Who answers a complaint finds the check `blank` in [the report](reports.md) of the upload, and what was measured in its
@@ -33,8 +34,9 @@ _NOT_BLANK = f"""
 # What does not count as blank
 
 A file is not blank if a reader could look for anything in it: a mark, a printed line, a picture. Where the rule cannot
-tell a mark from a trace of scanning, the file counts as content and passes. A file like those below is
-not rejected with the reason [`{_REASON}`](reasons.md#{_REASON}), so no sender reads “{{sentence}}”
+tell a mark from a trace of scanning, the file counts as content and passes. A file like those below is not
+rejected with the reason [`{_REASON}`](reasons.md#{_REASON}), so no sender reads
+“{{sentence}}”
 ([messages](messages.md#{_REASON}plain)).
 
 Who answers “an empty page got through” finds the check `blank` with the outcome `pass` in [the report](reports.md) of

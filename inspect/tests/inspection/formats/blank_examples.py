@@ -217,7 +217,7 @@ NOT_BLANK_EXAMPLES: Final = (
     Example(
         "pencil",
         "Pencil mark",
-        "A line that ends on the page is no fold and no streak, however faint it is.",
+        "A line that ends on the page is no fold and no streak, even if it is faint.",
         seed=4,
         part=(0.2, 0, 1, 0.57),
     ),
