@@ -180,10 +180,11 @@ screenshots: venv-dev servers ## Take the pictures of docs/uploads.md (docs/imag
 gallery: venv-dev ## Take the pictures of docs/console.md from a fresh demo (Debian: chromium)
 	@$(BIN)/python scripts/gallery.py
 
-docs: venv-dev ## Write what comes from the code: pages of docs/, the list of formats, the options of contexts
+docs: venv-dev ## Write what comes from the code: pages and pictures of docs/, the list of formats, the options of contexts
 	@$(BIN)/python scripts/docs.py
 	@$(BIN)/python scripts/format_list.py
 	@$(BIN)/python scripts/context_fields.py
+	@$(BIN)/python scripts/blank_pictures.py
 
 site: venv-dev ## Build the site of the documentation into build/site: pages, each as Markdown too, and llms.txt
 	@$(BIN)/python scripts/site.py

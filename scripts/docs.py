@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "inspect"))  # for the tests' examples
+
 from docs_pages.asvs import asvs_page
+from docs_pages.blank import blank_page, not_blank_page
 from docs_pages.cli import cli_page
 from docs_pages.errors import errors_page
 from docs_pages.events import events_page
@@ -33,6 +36,8 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "cli.md": cli_page,
+    "blank.md": blank_page,
+    "not-blank.md": not_blank_page,
     "security/asvs.md": asvs_page,
     "reference/api.md": api_page,
     "reference/openapi.json": openapi_page,

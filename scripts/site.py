@@ -70,6 +70,8 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "messages.md",
         "facts.md",
         "formats.md",
+        "blank.md",
+        "not-blank.md",
         "verdicts.md",
         "reports.md",
         "receipts.md",

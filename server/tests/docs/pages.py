@@ -14,6 +14,7 @@ README = ROOT / "README.md"
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _ADDRESS_SHOWN = "http://127.0.0.1:8000"
 
@@ -40,6 +41,10 @@ def curl_blocks(text: str) -> list[str]:
 def links(text: str) -> Iterator[str]:
     prose = re.sub(r"`[^`\n]*`", "", _BLOCK.sub("", text))
     yield from _LINK.findall(prose)
+
+
+def pictures(text: str) -> list[str]:
+    return _PICTURE.findall(_BLOCK.sub("", text))
 
 
 def anchors(text: str) -> set[str]:

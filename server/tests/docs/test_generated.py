@@ -25,7 +25,7 @@ from tests.scripts import run_in_process, run_in_subprocess
 
 GENERATED = (
     *("reasons.md", "messages.md", "errors.md", "facts.md", "events.md", "settings.md", "cli.md", "metrics.md"),
-    *("reference/api.md", "reference/openapi.json"),
+    *("blank.md", "not-blank.md", "reference/api.md", "reference/openapi.json"),
 )
 ERRORS = [*catalogue(), SluiceError]
 

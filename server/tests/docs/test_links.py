@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.docs.pages import DOCS, README, anchors, every_page, links
+from tests.docs.pages import DOCS, README, anchors, every_page, links, pictures
 from tests.rows import each_row
 
 
@@ -22,6 +22,12 @@ def test_internal_links_lead_to_existing_files_and_headings(page: Path) -> None:
     with_anchor = [(path, anchor) for path, anchor in targets if anchor and path.suffix == ".md"]
     dead = [(path.name, at) for path, at in with_anchor if at not in anchors(path.read_text(encoding="utf-8"))]
     assert dead == []
+
+
+@each_row("page", every_page())
+def test_pictures_of_a_page_exist(page: Path) -> None:
+    shown = [target for target in pictures(page.read_text(encoding="utf-8")) if "://" not in target]
+    assert [target for target in shown if not (page.parent / target).is_file()] == []
 
 
 def test_every_page_is_reachable_from_the_readme() -> None:
