@@ -233,9 +233,9 @@ def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Lin
 
 
 def _median_along(middles: Levels) -> Levels:
-    """Return medians of each value and the two on both sides of it: a word covers less than three of them."""
-    padded = np.pad(middles, ((0, 0), (2, 2), (0, 0)), mode="reflect" if middles.shape[1] > 2 else "edge")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, 5, axis=1)
+    """Return medians of each value and its neighbours: a word covers less than two of them."""
+    padded = np.pad(middles, ((0, 0), (1, 1), (0, 0)), mode="reflect" if middles.shape[1] > 1 else "edge")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=1)
     known = np.isnan(middles)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # nothing is known there

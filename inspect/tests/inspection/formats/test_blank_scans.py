@@ -53,7 +53,7 @@ def with_word(page: _Levels, left: int, top: int) -> _Levels:
 # Seeds of small pages.
 BLANK_SEEDS = {
     "edge_shadow": 6, "lid_border": 3, "uneven_lamp": 0, "punch_holes": 3, "folds": 2, "staples": 1, "bleed_through": 4,
-    "heavy_jpeg": 2, "streaks": 6, "crumpled": 0, "hand_shadow": 0, "phone_shadow": 1, "vignette": 0, "dust": 4, "spiral_pad": 3,
+    "heavy_jpeg": 2, "streaks": 6, "crumpled": 0, "hand_shadow": 2, "phone_shadow": 1, "vignette": 0, "dust": 4, "spiral_pad": 3,
     "crossfolds": 2, "turned_corner": 2, "bleed_box": 1, "mixed": 8, "lens_cap": 12, "palette": 2, "pages": 1, "phone_photo": 2,
 }  # fmt: skip
 CONTENT_SEEDS = {
