@@ -65,6 +65,7 @@ _KEYWORDS: Final = (
 _DOING: Final = frozenset(
     b"include include_once require require_once eval print echo exit die new clone return".split()
 )
+_SHORT_NAME: Final = 4  # of PHP's own functions with shorter names, none is one letter or runs without arguments
 _GLOBALS: Final = re.compile(rb"\$(?:_(?:GET|POST|REQUEST|COOKIE|SERVER|FILES|ENV)|GLOBALS)\Z")
 _OPENING: Final = {b")": b"(", b"]": b"[", b"}": b"{"}
 
@@ -99,6 +100,7 @@ class _Reader:
         self._is_list = is_echo
         self._is_first = False  # if a name before is at the beginning of a statement or an argument
         self._may_be_empty = False  # what the bracket before holds
+        self._calls_short = False  # if a function of PHP itself is called that only does something with arguments
         self._declares = False
         self._does = False
 
@@ -130,6 +132,8 @@ class _Reader:
         return at == len(code) and self._does
 
     def _may_be_next(self, kind: str, word: bytes) -> bool:
+        if self._calls_short:
+            self._does, self._calls_short = self._does or word != b")", False
         if self._place == "member" and kind not in {"name", "variable"} and word != b"{":
             return False
         if kind in _OPERANDS or kind == "text":
@@ -238,9 +242,11 @@ class _Reader:
             self._opened.append((word, "behind" if self._place == "member" else "any"))
             self._place = "operand" if self._place == "member" else "begin"
             return taken
-        # Functions whose name is one letter are not PHP's own.
-        is_letter = self._kind == "name" and len(self._word) == 1 and not self._declares
-        self._does = self._does or (word == b"(" and (self._place == "behind" or self._word == b"}") and not is_letter)
+        is_call = word == b"(" and (self._place == "behind" or self._word == b"}")
+        if is_call and self._kind == "name" and len(self._word) < _SHORT_NAME and not self._declares:
+            self._calls_short = len(self._word) > 1
+        else:
+            self._does = self._does or is_call
         self._opened.append((word, "any" if is_headed else "behind"))
         self._may_be_empty = follows or word == b"["
         self._place = "operand"
