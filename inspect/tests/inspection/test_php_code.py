@@ -43,7 +43,7 @@ CODE = (
     b'=isset($a[0])&&system("id")?>', b'=empty($a)||system("id")?>', b'=$a++ + ++$a.system("id")?>',
     b'$a->b=1;$a->c+=2;system("id")?>', b'A::$b=system("id")?>', b'$a.=system("id")?>', b'$a??=system("id")?>',
     b'=$a instanceof B or system("id")?>', b'=1 and system("id")?>', b"=clone $a?>",
-    b'if(1):elseif(2):else:system("id");endif?>', b"=`a;b|c&&d`?>", b"=`cat /etc/passwd 2>&1`?>", b"=`(id)`?>",
+    b'if(1):elseif(2):else:system("id");endif?>', b"=`id;w|sh&&ls`?>", b"=`cat /etc/passwd 2>&1`?>", b"=`(id)`?>",
     b"=`'i'd`?>", b"=`/???/id <x >y`?>", b"=`#\nid`?>", b"=`\nid`?>", b"=`id &`?>", b'=`echo "a;b" | sh`?>',
     b"=`a=\\`id\\`;$a`?>", b"=`${_GET}[0]`?>", b'=1 .system("id")?>', b'="a$b[0]c"."{$a["b"]("id")}"?>',
     b'$a=fn()=>system("id");$a()?>', b"=(fn()=>`id`)()?>", b'=new class(system("id")){}?>', b"=new($_GET[0])(1)?>",
@@ -75,7 +75,7 @@ WRONG_CODE = (
     b'=1[0].system("id");', b'system("id"),1?>', b'=a b("id");', b'=f("id"];', b'=[f("id")?>', b'=f("id")?1;',
     b'=*f("id");', b'=.f("id");', b'=f("id"):1;', b'="a"++.f("id");', b"=A++.f(1);", b'=f("id")@1;', b"=`<;`;",
     b"=`?>`;", b'=f("id")!1;', b"=f(&);", b'=f("id"):;', b'=f(;"id");', b'=a;=f("id");', b"=`a;;b`;", b'=$a$b("id");',
-    b'="a""b".f(1);', b'=f("id")->1;', b'=2A6.f("id");', b"=A96();/7/>26%21",
+    b'="a""b".f(1);', b'=f("id")->1;', b'=2A6.f("id");', b"=A96();/7/>26%21", b"B9E(6);8:",
 )  # fmt: skip
 PIXELS = (
     b"=2A6+@5*F22H2.H3/G9.C65M1.N+-E4.H/:C20I53G80E00K=3F6.G7+I61B/1I75L4(K0+E75D7/A2)N71M1*F7",
@@ -83,6 +83,10 @@ PIXELS = (
     b"$DC+CYO&04:'bK=0;\x1eBU<D4\x15-e*0T81S(OK-1Y1&.\"VD2;X34):>;%2[,A9);_3F1-9YAME+OR6<@T7<\x1a-64%>)7",
     b'\'"QH?I5?]K)XGBNC9Y()/<018>E3,\':=6+744*6V7BM=2J"CHC8J;>4%9A/S:>KB?;FE/P.VMF>O/Q"96=AHQ2R?/',
     b"8)AF-4<3D1/C'7D9-MC0:F@98,2D7=001AFD(1D-=G<:G<9,:6:3?8<78>5CBJ020<;=G86D.;B><47G9C?F/2LD",
+    b"`9@_:?^;B`;B^<>`8Aa7A`8C`;B`>@`;Bb7Ab<Ca=Bb;B^=Cc9?^;Bb<D",
+    b"`?Aa7=`;@d<C_=?`9?]7@\\9@[8A",
+    b"`<?`;?_;@_9>_9>_9>^9>^9=^8",
+    b";`UBWMD>P4PFGGI6N4ELJUGOJYGXZ=P6GZETPFE.==:BR-ED?.@;X:?UA`;A>0B4@LAkVACPO:bAM7H5@KBE6LU8",
     b"`9=b?8]::Z>?^<8]<<];=];>]<;^;:]:9\\9=b<=_9<_=9`;=_:>^8?_;?a8A[<>d==a<=^<>c<=`8>",
 )
 

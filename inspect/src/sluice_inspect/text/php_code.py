@@ -43,6 +43,11 @@ _WORDS: Final = (
 _COMMAND: Final = re.compile(
     rb"\s*+(?:\#[^\n]*+\n\s*+)*+" + _WORDS + rb"(?:(?:&&?|\|[|&]?|;)" + _WORDS + rb")*+[;&]?[ \t]*+(?:\n|\#|\Z)"
 )
+# A name that a program may have, a path or what is replaced by others.
+_PROGRAM: Final = re.compile(
+    rb"(?:\A|[\s;&|({!@`])(?:(?:\d?[a-z]{2}|[A-Za-z]{3})[\w.+-]*+|w)(?=[\s;&|<>),`]|\Z)|[A-Za-z.][ \t]|/[\w?*.\[$-]|\$|\*|%\w"
+)
+_QUOTING: Final = re.compile(rb"[\\'\"^]")
 _SHORT_COMMAND: Final = 24  # bytes, which may be all in capitals and without a space
 _OF_A_COMMAND: Final = re.compile(rb"[a-z]{2}|[\s$]")
 _CASE: Final = re.compile(rb"\bcase\b.*\besac\b", re.DOTALL)  # only here, two semicolons follow each other
@@ -65,7 +70,8 @@ _KEYWORDS: Final = (
 _DOING: Final = frozenset(
     b"include include_once require require_once eval print echo exit die new clone return".split()
 )
-_SHORT_NAME: Final = 4  # of PHP's own functions with shorter names, none is one letter or runs without arguments
+_SHORT_NAME: Final = 4  # of PHP's own functions with shorter names, only `dl` does something, with a text
+_ARGUMENTS: Final = frozenset({"string", "double", "command", "text", "variable", "opening", "prefix"})
 _GLOBALS: Final = re.compile(rb"\$(?:_(?:GET|POST|REQUEST|COOKIE|SERVER|FILES|ENV)|GLOBALS)\Z")
 _OPENING: Final = {b")": b"(", b"]": b"[", b"}": b"{"}
 
@@ -84,8 +90,10 @@ def may_be_php_code(code: bytes, *, is_echo: bool) -> bool:
 
 
 def _may_be_command(command: bytes) -> bool:
-    is_long = len(command) > _SHORT_COMMAND and _OF_A_COMMAND.search(command) is None
-    return not is_long and (_COMMAND.match(command) is not None or _CASE.search(command) is not None)
+    if _COMMAND.match(command) is None and _CASE.search(command) is None:
+        return False
+    is_short = len(command) <= _SHORT_COMMAND
+    return _PROGRAM.search(_QUOTING.sub(b"", command)) is not None and (is_short or bool(_OF_A_COMMAND.search(command)))
 
 
 class _Reader:
@@ -100,7 +108,7 @@ class _Reader:
         self._is_list = is_echo
         self._is_first = False  # if a name before is at the beginning of a statement or an argument
         self._may_be_empty = False  # what the bracket before holds
-        self._calls_short = False  # if a function of PHP itself is called that only does something with arguments
+        self._calls_short = False  # if the bracket before opens the arguments of a function with a short name
         self._declares = False
         self._does = False
 
@@ -133,7 +141,7 @@ class _Reader:
 
     def _may_be_next(self, kind: str, word: bytes) -> bool:
         if self._calls_short:
-            self._does, self._calls_short = self._does or word != b")", False
+            self._does, self._calls_short = self._does or kind in _ARGUMENTS, False
         if self._place == "member" and kind not in {"name", "variable"} and word != b"{":
             return False
         if kind in _OPERANDS or kind == "text":
