@@ -11,10 +11,14 @@ CODE = (
     b" List<int> a = new List<int>(); %>", b" d = #1/1/2020# %>", b' x = a["k"](1) %>', b" while (true) %>",
     b' case "a": %>', b' With a\n.Write "x"\nEnd With %>', b' x = "a" _\n & "b" %>', b" Dim s$ : s$ = Chr(1) %>",
     b'\n<!--"-->\nexecute x%>', b"#@~^CQAAAA==d!4~^#~@%>", b"\n+AHIAZQBzAHAAbwBuAHMAZQ-\n%>", b" \\u0065val(x); %>",
+    b" If a=1Then b %>", b" x = 0x1F + 1.5f + 10L; %>", b" x = &H1F %>", b" d = #10:00 AM# %>",
+    b" x? y = null; %>", b"=$(1)%>",
 )  # fmt: skip
 PIXELS = (
     b"G>'G;%>", b"#<'%>", b"=<%>", b"@=%@=%;=!;=!;>!;>!@>%@>%>", b'FD$DB"@B!>>!<=$@D">@$?@%?<;$;7!95%<"<<$<@%>',
     b"I='SG'K?'OC(VL$F;$@9$B7\"<4$F:$>3%@2%F=$B9$G?\"@8\"F?'OI%GB%ME'QI\\[$KI\"KH'TW%>", b"a[(1])%>", b"x=`1`%>",
+    b"B7%>", b";8%>", b"=3%>", b"$=$#9&%>", b"!:&%>", b"/3%>", b"Q4&S8/_C?nTOybEjV5RB%>",
+    b"H:$G9$G9%F8%F8&C4$A2%>", b"=LD-ZR?MD:ZS@PI7JC%>",
 )  # fmt: skip
 
 

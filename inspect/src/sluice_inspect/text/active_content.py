@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sluice_inspect.archives.finder import find_all
+from sluice_inspect.text.php_code import may_be_php_code
 from sluice_inspect.text.server_code import may_be_server_code
 
 # The bracket is outside of the groups: it alone is searched for. None of the alternatives looks ahead far, so that the
@@ -143,7 +144,9 @@ class ActiveContentFinder:
             return PHP_WORDS
         code = _CODE.match(window, at, at + _CODE_BYTES)
         found = (code[0] if code else b"") + _calling_statements(window, at)
-        if found and (not self._text_like or _TELLING.search(found) or _SET_AND_CALLED.search(found[:_SIGN_BYTES])):
+        tells = not self._text_like or _TELLING.search(found) or _SET_AND_CALLED.search(found[:_SIGN_BYTES])
+        is_echo = window.startswith(b"=", after - 1)
+        if found and tells and may_be_php_code(window[at : at + LOOK_AHEAD], is_echo=is_echo):
             return PHP_WORDS
         return self._counted()
 

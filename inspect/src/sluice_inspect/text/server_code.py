@@ -26,9 +26,20 @@ _ENCODED: Final = re.compile(rb"#@~\^|\A\s*+\+A[\w+/]{6}")  # by Microsoft's enc
 _SIGN: Final = re.compile(rb"[=#:!@-]")  # that tells an expression, a declaration or a comment from statements
 # An operator at the beginning or the end, or before what ends its operand; signs that mean nothing outside of strings.
 _NEVER: Final = re.compile(rb"\A[<>%^|,]|[=<>*/^|,(\[]\Z|(?<!\+)\+\Z|(?<!-)-\Z|[`\"]|[=<^|]\s*+[;)\]]")
-_NEVER_IN_BASIC: Final = re.compile(rb"[;~|]|[=(,<*^:]\s*+[%|]|(?<!\w)@(?!\w)")
+# A number before a name or a bracket, but for hexadecimal ones, times, the letters of types and operators.
+_NEVER_A_NUMBER: Final = re.compile(
+    rb"(?<![\w.$])\d[\d_]*+(?:(?!(?i:[box]|e[+-]?\d|(?:u?l|lu|[fdmusin]|u[sil]|[ap]m|then|to|step"
+    rb"|and|x?or|mod|is|eqv|imp|else|in|instanceof)\b))[A-Za-z]|[(\[])"
+)
+_DOES: Final = re.compile(rb"[({}\x00\\]|[\w)\]$]\s*+=|\w\s++\S|\.\s*+[A-Za-z_]|\+\+|--")
+_ONLY_A_NUMBER: Final = re.compile(rb"[\d.\s;]*+\Z")
+_NEVER_IN_BASIC: Final = re.compile(
+    rb"(?<!\w)\$|\?(?![.)\s,(])"
+    rb"|[;~|]|[=(,<*^:]\s*+[%|]|(?<!\w)@(?!\w)"
+)
 _NEVER_IN_C: Final = re.compile(
-    rb"[&%]\Z|[=(,;<*^!~?:%]\s*+[%|]|@(?![\w$\x00])|(?<![\r\n])#|\\(?!u)|'|[%&]\s*+[;)\]]|\x00[ \t]*+[\x00A-Z0-9]"
+    rb"[\w)\]]\s*+@|[*/,.!~?]\s*+;|(?<![\w$])\$(?![\w$(.\[\x00{])"
+    rb"|[&%]\Z|[=(,;<*^!~?:%]\s*+[%|]|@(?![\w$\x00])|(?<![\r\n])#|\\(?!u)|'|[%&]\s*+[;)\]]|\x00[ \t]*+[\x00A-Z0-9]"
 )
 _OPENING: Final = {ord(")"): ord("("), ord("]"): ord("[")}
 
@@ -38,12 +49,16 @@ def may_be_server_code(text: bytes) -> bool:
     sign = _SIGN.match(text)
     code = text[sign.end() if sign else 0 :].removesuffix(b"%>").strip()
     return _ENCODED.search(text) is not None or any(
-        _may_be(skipped, code, is_basic=is_basic) for is_basic, skipped in _SKIPPED
+        _may_be(skipped, code, is_basic=is_basic, is_expression=text[:1] in b"=:#") for is_basic, skipped in _SKIPPED
     )
 
 
-def _may_be(skipped: re.Pattern[bytes], code: bytes, *, is_basic: bool) -> bool:
+def _may_be(skipped: re.Pattern[bytes], code: bytes, *, is_basic: bool, is_expression: bool) -> bool:
     left = skipped.sub(_replacement, code).strip()
+    if left and (_ONLY_A_NUMBER.match(left) if is_expression else not _DOES.search(left)):
+        return False
+    if _NEVER_A_NUMBER.search(left):
+        return False
     never = _NEVER_IN_BASIC if is_basic else _NEVER_IN_C
     return not _NEVER.search(left) and not never.search(left) and _is_balanced(left)
 
