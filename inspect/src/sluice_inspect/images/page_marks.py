@@ -19,10 +19,11 @@ _WIRE_LEAST: Final = 10.0  # the same of its wire: shorter lines are strokes
 _LOW_STAPLE: Final = 25.0  # millimetres from both edges of a lower corner in which one lies
 _RINGING: Final = 2.5  # millimetres around a dark mark in which compression leaves faint ones
 _RINGS: Final = 0.2  # their share of its contrast
+_RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
 _CREASE: Final = 30.0  # levels of a crease at most
 _CREASE_LENGTH: Final = 30.0  # millimetres of most of them: no written word is so long
 _CREASES_LEAST: Final = 120.0  # millimetres of all creases together
-_SPECK: Final = 1.6  # millimetres of a speck of dust
+_SPECK: Final = 2.05  # millimetres of a speck of dust, with the cells at its border
 _ALONE: Final = 2.5  # millimetres around it without a mark
 _SPECKS_MOST: Final = 60
 _CELLS_MOST: Final = 40_000
@@ -130,7 +131,9 @@ def mask_handling(page: Page) -> None:
     for part in handled:
         _mask_part(page, part, max(1.5, 8 / page.scale))  # as far as blocks of a JPEG reach
     known = {id(part) for part in handled}
-    for part in _specks([part for part in everything if id(part) not in known], max(_SPECK, 4.5 / page.scale)):
+    # Grains of noise, which are faint, are judged in full resolution.
+    seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
+    for part in _specks([part for part in seen if id(part) not in known], max(_SPECK, 5 / page.scale)):
         _mask_part(page, part, 0.7)
 
 
@@ -154,6 +157,7 @@ def _mask_part(page: Page, part: _Part, pad: float) -> None:
 def _specks(parts: list[_Part], most: float) -> list[_Part]:
     """Return the specks of dust: tiny, with nothing near that they could be a dot of, and not all over the page."""
     specks = []
+    contrasts = np.array([part.contrast for part in parts])
     boxes = np.array([(part.left, part.top, part.right, part.bottom) for part in parts]).reshape(-1, 4)
     for index, part in enumerate(parts):
         if max(part.width, part.height) > most:
@@ -163,6 +167,7 @@ def _specks(parts: list[_Part], most: float) -> list[_Part]:
             np.maximum(boxes[:, 1] - part.bottom, part.top - boxes[:, 3]),
         )
         gaps[index] = math.inf
+        gaps[contrasts < _RINGS_FAR * part.contrast] = math.inf
         if gaps.min(initial=math.inf) > _ALONE:
             specks.append(part)
     return specks if len(specks) <= _SPECKS_MOST else []
@@ -292,7 +297,7 @@ def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
 def _is_straight(part: _Part) -> bool:
     """Return whether the darkest of a part is a straight line of a staple's length; the rest is its shadow."""
     points = part.cells[part.strengths > 0.5 * part.contrast] * part.unit
-    if len(points) < 0.4 * part.size:
+    if len(points) < max(3, 0.4 * part.size):
         return False
     centred = points - points.mean(axis=0)
     long, short = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(centred.T))[::-1], 1e-6)) * math.sqrt(12)
