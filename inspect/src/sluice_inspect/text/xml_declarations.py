@@ -12,7 +12,9 @@ from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, TextDecoder
 
 # Leading controls and spaces are skipped, as readers of addresses do.
 _OUTSIDE: Final = re.compile(
-    r"[\x00-\x20]*(?:[a-z][a-z0-9+.-]*:|/|\\)|.*(?:\.|%2e){2}(?:[/\\]|%2f|%5c)", re.IGNORECASE | re.DOTALL
+    r"[\x00-\x20]*(?:[a-z][a-z0-9+.-]*:|/|\\)|.*(?:\.|%2e){2}(?:[/\\]|%2f|%5c)"
+    r"|[\x00-\x20]*(?:.*(?:[/\\]|%2f|%5c))?(?:\.|%2e){2}[\x00-\x20]*(?:[?#]|\Z)",
+    re.IGNORECASE | re.DOTALL,
 )
 _DROPPED: Final = {ord(character): None for character in "\t\r\n"}  # readers of addresses drop these anywhere
 _HOST: Final = re.compile(r"\s*https?://([a-z0-9.-]+)(?::(?:80|443))?/", re.IGNORECASE)

@@ -30,7 +30,7 @@ SUBSETS: Final = {
 }  # fmt: skip
 ADDRESSES: Final = (
     "file:///etc/passwd", "/etc/passwd", "http://example.org/a", "//example.org/a", "\\\\host\\a", " php://filter/a",
-    "htt\tp://example.org/a", ".\t./a", "/\r/example.org/a",
+    "htt\tp://example.org/a", ".\t./a", "/\r/example.org/a", "..", "%2e%2E", "a/%2e.", " ..?a",
     "../../etc/passwd", "a/%2e%2E/%2e%2e/b", "http://www.w3.org@example.org/a.dtd", "http://www.w3.org.example.org/a",
     "data://text/plain;base64,YQ==", "C:\\a",
 )  # fmt: skip
