@@ -19,7 +19,7 @@ from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget, parse_xml
 
 _CHUNK: Final = 1024**2
 # Without one of these words in small letters, an XML document in UTF-8 cannot contain what is searched, whatever its
-# prefixes are. Words are looked for one by one: an expression of all of them takes ten times as long.
+# prefixes are. Words are searched one by one: an expression of all of them takes ten times as long.
 _TELLING_WORDS: Final = (
     b"script", b"xinclude", b"&#", b"<!doctype", b"data:", b"xml-stylesheet", b"w3.org/1999/xhtml",
     b"w3.org/2000/svg", b"<?mso-", b"schemas.microsoft.com", b"schemas-microsoft.com", b"schemas.microsoft-com",
@@ -283,7 +283,7 @@ def _expressions_of(separator: str) -> tuple[str, str]:
 
 
 # The same in a table that states no separator, from the sign on with which a formula begins, since signs are rarer than
-# beginnings of cells; what is in front of the sign is looked at then.
+# beginnings of cells; what is before the sign is read then.
 _LEADS: Final = "\\s\"'\\u00a0\\ufeff"
 _SIGN: Final = rf"[=+\-@\uff1d\uff0b\uff0d\uff20](?<=[,;|{_LEADS}].)"
 _SIGN_OF_FORMULA: Final = re.compile(

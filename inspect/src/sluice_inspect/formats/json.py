@@ -37,7 +37,7 @@ _MEMBERS: Final = {
     bracket: re.compile(rf"(?:{name}{_SPACES}(?:{_NUMBER_TEXT}|true|false|null|{_PLAIN_STRING}){_SPACES},)++")
     for bracket, name in _MEMBER_NAME.items()
 }
-# The same with escapes, and with arrays and objects of up to so many levels: once there is content, nothing else of
+# The same with escapes, and with arrays and objects up to this depth: once there is content, nothing else of
 # them matters.
 _NESTED_LEVELS: Final = 3
 _STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'

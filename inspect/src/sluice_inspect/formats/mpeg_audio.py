@@ -29,10 +29,10 @@ _MISSING_FRAMES_SHARE: Final = 0.02
 _FRAMES_PER_DEADLINE_CHECK: Final = 4096
 # Offsets tried for a frame outside the stream, so that hostile bytes cost no more than a second.
 _MAX_TRIES: Final = 200_000
-# One byte behind the last frame and at its end, but not at the end of the frame before: what stands for a lost end.
+# One byte behind the last frame and at its end, but not at the end of the frame before: what replaces a lost end.
 _FILLED_BYTES: Final = 512
 _FILLED_IN_FRAME: Final = 8
-# Some encoders end the last frames of MPEG audio with zeros, and some tools round a file up with zeros: not by so many.
+# Some encoders end the last frames of MPEG audio with zeros, and some tools round a file up with zeros: by fewer.
 _MIN_MPEG_ZEROS: Final = 2048
 _MIN_MPEG_ZEROS_SHARE: Final = 0.05
 # Bytes behind the last frame that compress by less than 1 % are neither padding nor text.

@@ -58,7 +58,7 @@ def model_edges(page: Page) -> None:
             _subtract_along(page.scale, (levels, background, masked), line, (-most, round(5 * page.scale)))
     for turn, (levels, background, masked) in enumerate(rotations(page)):
         masked[: max(1, round(2 * page.scale))] = True
-        # Where two edges meet, neither is the same all along: there only strokes are told from what is around them.
+        # Where two edges meet, neither is the same all along: there only strokes differ from what is around them.
         beside = depths[(turn - 1) % 4]
         if depths[turn] and beside:
             corner = np.s_[: depths[turn] + round(3 * page.scale), : beside + round(3 * page.scale)]

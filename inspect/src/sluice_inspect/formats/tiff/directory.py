@@ -32,7 +32,7 @@ _INTEGERS: Final = {
     1: "B", 3: "H", 4: "L", 6: "b", 8: "h", 9: "l", 13: "L", 16: "Q", 17: "q", 18: "Q",
 }  # fmt: skip
 _ENTRIES_MOST: Final = 4096
-_HOLE_BYTES: Final = 64  # so many zeros in place of a directory replaced one
+_HOLE_BYTES: Final = 64  # zeros in place of a directory, of which this many replaced one
 _VALUES_MOST: Final = 8 * 1024**2  # bytes of one tag's values: two million strips
 # Tags that affect the pixels. Values of other tags are not read, but must be in the file.
 DRAWN: Final = frozenset({

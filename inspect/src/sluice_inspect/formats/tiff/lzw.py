@@ -64,7 +64,7 @@ def unpacked_size(data: bytes, enough: int, deadline: Deadline) -> tuple[int, bo
 
 def _lengths(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Return the length of the string of each code behind a new table. Raise `InvalidLzw`."""
-    # A code of the table stands for the string of an earlier code and a byte. Each round follows twice as many of them.
+    # A code of the table means the string of an earlier code and a byte. Each round follows twice the number.
     earlier = codes.astype(np.int64) - _FIRST
     wrong = np.flatnonzero(earlier >= np.arange(len(codes)))
     if len(wrong):
