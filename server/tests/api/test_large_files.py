@@ -182,10 +182,12 @@ def begin_large_file(client: ApiClient, stack: ExitStack, length: int = ANNOUNCE
 
 
 def send_first_bytes(sock: socket.socket) -> None:
-    """Send what the server takes of the first eight megabytes, or all of them."""
-    sock.settimeout(0.5)
+    """Send the first eight megabytes, or of them what the server takes until it takes none for a second."""
+    left = memoryview(forms.head(file("large.zzz", b"")) + noise(SENT))
+    sock.settimeout(1)
     with suppress(TimeoutError):
-        sock.sendall(forms.head(file("large.zzz", b"")) + noise(SENT))
+        while left:
+            left = left[sock.send(left) :]
     sock.settimeout(20)
 
 

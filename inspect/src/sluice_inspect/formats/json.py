@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import cache
 from typing import Final, NoReturn
 
 from sluice_inspect.budget import Deadline
@@ -53,12 +52,11 @@ def _nested_value(levels: int) -> str:
     return rf"{plain}|\{{{each_object}\}}|\[{each_array}\])"
 
 
-@cache  # compiled for large documents only: it takes 20 ms
-def _nested_members(bracket: str) -> re.Pattern[str]:
-    name = "" if bracket == "[" else rf"{_SPACES}{_STRING}{_SPACES}:"
-    return re.compile(rf"(?:{name}{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++")
-
-
+_NESTED_NAME: Final = {"[": "", "{": rf"{_SPACES}{_STRING}{_SPACES}:"}
+_NESTED_MEMBERS: Final = {
+    bracket: re.compile(rf"(?:{name}{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++")
+    for bracket, name in _NESTED_NAME.items()
+}
 _EMPTY_MEMBERS: Final = {
     bracket: re.compile(rf'(?:{name}{_SPACES}(?:null|"\s*+"){_SPACES},)++') for bracket, name in _MEMBER_NAME.items()
 }
@@ -258,7 +256,7 @@ class _StreamParser:
             return False
         window.fill(_WINDOW_CHARACTERS)
         may_nest = self.has_content and len(self.open_brackets) + _NESTED_LEVELS <= self.limits.max_json_depth
-        members = _nested_members(bracket) if may_nest else _MEMBERS[bracket]
+        members = (_NESTED_MEMBERS if may_nest else _MEMBERS)[bracket]
         found = members.match(window.text, window.position)
         if found is None:
             return False

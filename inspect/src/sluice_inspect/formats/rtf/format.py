@@ -54,12 +54,10 @@ def _examine(source: Source, limits: Limits) -> Examination:
     return Examination({"groups": check.count}, lambda: blank)
 
 
-def _plain(text: bytes) -> re.Pattern[bytes]:
-    tokens = rb"[%b]++|%b" % (text, _WORD)
-    return re.compile(rb"(?:%b|\{(?:%b)*+\})*+" % (tokens, tokens))
-
-
-_PLAIN, _PLAIN_8_BITS = _plain(_ASCII_TEXT), _plain(_ASCII_TEXT + rb"\x80-\xff")
+_PLAIN, _PLAIN_8_BITS = (
+    re.compile(rb"(?:[%b]++|%b|\{(?:[%b]++|%b)*+\})*+" % (text, _WORD, text, _WORD))
+    for text in (_ASCII_TEXT, _ASCII_TEXT + rb"\x80-\xff")
+)
 
 
 class _Ink:
