@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sluice_inspect.images.page_model import BLOTCHED, Page, blurred, greatest_around, texture
+from sluice_inspect.images.views import max_over_channels
 
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
@@ -23,7 +24,8 @@ _RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
 _CREASE: Final = 30.0  # levels of a crease at most
 _CREASE_LENGTH: Final = 30.0  # millimetres of most of them: no written word is so long
 _CREASES_LEAST: Final = 120.0  # millimetres of all creases together
-_SPECK: Final = 2.05  # millimetres of a speck of dust, with the cells at its border
+_SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its border
+_FAINT: Final = 30.0  # levels
 _ALONE: Final = 2.5  # millimetres around it without a mark
 _SPECKS_MOST: Final = 60
 _CELLS_MOST: Final = 40_000
@@ -55,6 +57,10 @@ class _Part:
 
     def far(self, axis: int) -> float:
         return self.bottom if axis else self.right
+
+    def distance(self, other: "_Part") -> float:
+        """Return the millimetres between two boxes along the axis in which they are further apart."""
+        return max(other.left - self.right, self.left - other.right, other.top - self.bottom, self.top - other.bottom)
 
     @property
     def width(self) -> float:
@@ -133,8 +139,9 @@ def mask_handling(page: Page) -> None:
     known = {id(part) for part in handled}
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
-    for part in _specks([part for part in seen if id(part) not in known], max(_SPECK, 5 / page.scale)):
+    for part in _specks([part for part in seen if id(part) not in known], max(_SPECK, 4.5 / page.scale)):
         _mask_part(page, part, 0.7)
+        _mask_rings(page, part)
 
 
 def mask_cells(page: Page, parts: list[_Part]) -> None:
@@ -154,13 +161,24 @@ def _mask_part(page: Page, part: _Part, pad: float) -> None:
     page.masked[max(0, top) : bottom, max(0, left) : right] = True
 
 
+def _mask_rings(page: Page, part: _Part) -> None:
+    """Mask the faint marks around a dark one, as far as blocks of colours in a JPEG reach."""
+    pad = min(4.0, 16 / page.scale)
+    top, left = (max(0, round((start - pad) * page.scale)) for start in (part.top, part.left))
+    bottom, right = (round((end + pad) * page.scale) for end in (part.bottom, part.right))
+    around = np.s_[top:bottom, left:right]
+    off = max_over_channels(np.abs(page.levels[around] - page.background[around]))
+    page.masked[around] |= off < _RINGS_FAR * part.contrast
+
+
 def _specks(parts: list[_Part], most: float) -> list[_Part]:
     """Return the specks of dust: tiny, with nothing near that they could be a dot of, and not all over the page."""
     specks = []
     contrasts = np.array([part.contrast for part in parts])
     boxes = np.array([(part.left, part.top, part.right, part.bottom) for part in parts]).reshape(-1, 4)
     for index, part in enumerate(parts):
-        if max(part.width, part.height) > most:
+        # No letter that small is read if it is faint.
+        if max(part.width, part.height) > (most if part.contrast >= _FAINT else 1.3 * most):
             continue
         gaps = np.maximum(
             np.maximum(boxes[:, 0] - part.right, part.left - boxes[:, 2]),
@@ -258,16 +276,7 @@ def _holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
 
 def _without_shadows(parts: list[_Part]) -> list[_Part]:
     """Return the parts that are not beside a larger one."""
-    return [
-        part
-        for part in parts
-        if not any(
-            other.size > part.size
-            and max(other.left - part.right, part.left - other.right) < 1
-            and max(other.top - part.bottom, part.top - other.bottom) < 1
-            for other in parts
-        )
-    ]
+    return [part for part in parts if not any(other.size > part.size and part.distance(other) < 1 for other in parts)]
 
 
 def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
@@ -284,7 +293,11 @@ def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
             if sum(part.contrast > 25 for part in corner) > 4:
                 continue
             dots = [part for part in corner if max(part.width, part.height) <= 3.6 and part.contrast > 25]
-            if len(dots) == 2 and _STAPLE[0] < math.dist(dots[0].centre, dots[1].centre) < _STAPLE[1]:
+            if (
+                len(dots) == 2
+                and _are_alike(*dots)
+                and _STAPLE[0] < math.dist(*(dot.centre for dot in dots)) < _STAPLE[1]
+            ):
                 staples += dots
             for part in corner:
                 inset = max(height - part.top, width - part.left if right else part.right)
@@ -292,6 +305,12 @@ def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
                 if part.contrast > 40 and (not low or inset < _LOW_STAPLE) and _is_straight(part):
                     staples.append(part)
     return staples
+
+
+def _are_alike(one: _Part, other: _Part) -> bool:
+    """Return whether two dots may be holes of the same staple."""
+    shares = (one.width / other.width, one.height / other.height, one.contrast / other.contrast)
+    return all(0.55 < share < 1.8 for share in shares)
 
 
 def _is_straight(part: _Part) -> bool:

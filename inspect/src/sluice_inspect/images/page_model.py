@@ -24,6 +24,8 @@ _PAPER_SHARE: Final = 65  # per cent of them that may be darker: holes along an 
 _RICH: Final = 0.2  # share of cells off the background that no empty page has
 _QUANTUM_MOST: Final = 20.0  # levels between two levels of a page; more is print
 _OFF: Final = 6.0  # levels off the background from which a difference is examined, if noise is below a fifth of it
+_SPREAD_90: Final = 2.1  # standard deviations of noise below which the largest of three channels is in 90 % of pixels
+_SPREAD_MOST: Final = 3.0  # levels of such noise; more is print
 EDGE_MOST: Final = 0.1  # share of a side up to which the dark edge of a scan reaches
 POWERS: Final = [(a, b) for a in range(5) for b in range(5 - a)]
 BLOTCHED: Final = 1.3
@@ -96,6 +98,9 @@ def read_page(view: PictureView, compressed: list[float]) -> Page | None:
         folds=[],
     )
     follow_soft_light(page)
+    # Compression leaves the noise in some blocks only: the median of steps does not show it.
+    spread = float(np.percentile(max_over_channels(np.abs(page.levels - page.background)), 90)) / _SPREAD_90
+    page.noise = max(page.noise, min(spread, _SPREAD_MOST))
     return page
 
 
