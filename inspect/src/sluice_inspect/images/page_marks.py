@@ -26,6 +26,7 @@ _CREASE_LENGTH: Final = 30.0  # millimetres of most of them: no written word is 
 _CREASES_LEAST: Final = 120.0  # millimetres of all creases together
 _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its border
 _FAINT: Final = 30.0  # levels
+_FLAT: Final = 0.99
 _ALONE: Final = 2.5  # millimetres around it without a mark
 _SPECKS_MOST: Final = 60
 _CELLS_MOST: Final = 40_000
@@ -136,6 +137,8 @@ def mask_handling(page: Page) -> None:
     ]
     for part in handled:
         _mask_part(page, part, max(1.5, 8 / page.scale))  # as far as blocks of a JPEG reach
+    if _is_flat(page):
+        return  # no scanner leaves paper and glass without any noise: a dot on it was drawn
     known = {id(part) for part in handled}
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
@@ -159,6 +162,12 @@ def _mask_part(page: Page, part: _Part, pad: float) -> None:
     top, bottom = (round((line + sign * pad) * page.scale) for line, sign in ((part.top, -1), (part.bottom, 1)))
     left, right = (round((line + sign * pad) * page.scale) for line, sign in ((part.left, -1), (part.right, 1)))
     page.masked[max(0, top) : bottom, max(0, left) : right] = True
+
+
+def _is_flat(page: Page) -> bool:
+    """Return whether nearly all of a page has the same level."""
+    counts = np.bincount(page.levels[..., 0].astype(np.int64).ravel(), minlength=256)
+    return bool(counts.max() > _FLAT * counts.sum())
 
 
 def _mask_rings(page: Page, part: _Part) -> None:
