@@ -274,7 +274,7 @@ def _require_no_overwritten_end(source: Source, scan: _FrameScan, min_zeros: int
 
 
 def _is_other_content(source: Source, rest: bytes, start: int) -> bool:
-    """Return whether the bytes behind the last frame are more than noise: text, tags, a file or frames of other kinds."""
+    """Return whether the bytes behind the last frame are no noise: text, tags, a file, or frames of other kinds."""
     if has_tag(rest) or has_binary_signature(rest) or len(zlib.compress(rest, 1)) < _NOISE_RATIO * len(rest):
         return True
     return any(

@@ -43,8 +43,8 @@ _CLOSE_TOKEN: Final = Token(TokenType.CLOSE)
 def read_tokens(stream: BinaryIO, skip: Callable[[bytes, int, int], int] | None = None) -> Iterator[Token]:
     """Yield the tokens of a stream, to its end.
 
-    `skip` is called before each with the bytes at hand, the place of the token, and up to where tokens are whole. It
-    returns the place of a later token to continue at, or the same.
+    `skip` is called before each token with the buffer, the token's offset, and the end of the complete tokens. It
+    returns the offset at which to continue: of a later token, or the same.
     """
     buffer, at, ended = b"", 0, False
     while True:
