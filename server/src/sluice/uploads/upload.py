@@ -271,7 +271,7 @@ class Upload:
         self._is_counted = True
 
     async def _return_attempt(self) -> None:
-        """Take back that this upload was counted: it repeats one whose key was unknown when it began, or got no verdict."""
+        """Take back that this upload was counted: it is a repetition that did not look like one, or got no verdict."""
         if self._permit is not None and self._is_counted:
             tenant_id = self.snapshot.principal.tenant_id
             async with self._engines.database.transaction(tenant_id) as connection:
