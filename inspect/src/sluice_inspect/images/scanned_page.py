@@ -10,19 +10,18 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
+from sluice_inspect.images.page_creases import is_crumpled, mask_creases
 from sluice_inspect.images.page_light import is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
 from sluice_inspect.images.page_marks import (
     CELL,
     absorb_bleeding,
-    are_creases,
-    mask_cells,
     mask_handling,
-    mask_spiral,
+    mask_punched,
     parts_of,
     unexplained,
 )
-from sluice_inspect.images.page_model import PAPER, Page, follow_soft_light, read_page
+from sluice_inspect.images.page_model import PAPER, Page, follow_soft_light, read_page, shows_other_side
 from sluice_inspect.images.views import PictureView
 
 _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans
@@ -57,22 +56,23 @@ def without_traces(image: Image.Image, *, is_page: bool) -> PictureView | None:
     page = read_page(view, compressed or [step])
     if page is None or float(np.median(page.background)) < PAPER:
         return None
-    model_edges(page)
-    model_corners(page)
-    mask_spiral(page)
+    crumpled = is_crumpled(page)
+    model_edges(page, is_crumpled=crumpled)
+    if not crumpled:  # whose parts at a corner look like a turned one
+        model_corners(page)
+    mask_punched(page)
     if not model_lines(page) or has_horizon(page):
         return None
+    is_creased = mask_creases(page)
     follow_soft_light(page, _LEFT_LIGHT)
     mask_handling(page)
     if (page.off > 2 * page.threshold).mean() > _RICH_PIXELS:
         return None
     marks = unexplained(page)
-    is_creased = bool(marks) and are_creases(page, marks)
-    if is_creased:
-        mask_cells(page, marks)
-    elif marks and not absorb_bleeding(page, marks):
+    is_text = shows_other_side(page)
+    if not is_lit_paper(page, is_creased=is_creased, is_text=is_text):
         return None
-    if not is_lit_paper(page, is_creased=is_creased):
+    if not absorb_bleeding(page, marks, is_text=is_text):
         return None
     return _corrected(page, view)
 
@@ -100,7 +100,7 @@ def shows_scene(image: Image.Image) -> bool:
     if float(np.ptp(np.percentile(inner, (1, 99)))) < _SCENE:
         return False
     model_edges(page)
-    return model_lines(page) and (has_horizon(page) or not is_lit_paper(page, is_creased=False))
+    return model_lines(page) and (has_horizon(page) or not is_lit_paper(page, is_text=shows_other_side(page)))
 
 
 def _shows_stars(page: Page) -> bool:
@@ -143,8 +143,8 @@ def _corrected(page: Page, view: PictureView) -> PictureView:
             [np.asarray(plane.resize(size, Image.Resampling.BILINEAR, box=box)) for plane in planes], axis=2
         )
         rest = view.rows(start, stop) - light
-        if page.quantum >= 2:
-            rest = np.sign(rest) * np.maximum(np.abs(rest) - 0.8 * page.quantum, 0)
+        if page.subdued:
+            rest = np.sign(rest) * np.maximum(np.abs(rest) - page.subdued, 0)
         rest[np.asarray(covered.resize(size, Image.Resampling.BILINEAR, box=box)) > 0] = 0
         pixels = np.clip(rest + _FILL, 0, 255).round().astype(np.uint8)
         return Image.fromarray(pixels if pixels.shape[2] > 1 else pixels[..., 0])
