@@ -2,10 +2,13 @@
 # It loads without PyAV too: a format can check its container first, and `play` then raises `Unsupported`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.format import Examination
@@ -57,6 +60,25 @@ _LENGTH_PREFIXED: Final = 1
 _MIN_BITMAP_SUBTITLE_BYTES: Final = 64  # bitmap subtitles need fewer bytes to clear the screen
 _ASS_FIELDS: Final = 8
 
+# A file up to this size is decoded whole. A larger one is read whole, and decoded in stretches: its beginning, its end,
+# and others in even distances. All stretches together are worth this much work, in units of a quarter of a nanosecond
+# or more: counted by pixels, samples and bytes, so that the same packets are decoded on every machine.
+_DECODED_WHOLE_BYTES: Final = 24 * 1024 * 1024
+_DECODED_WORK: Final = 4_000_000_000
+_STRETCHES: Final = 16
+_WORK_OF_PACKET: Final = 40_000
+_WORK_OF_BYTE: Final = 60
+_WORK_OF_PIXEL: Final = 2
+_WORK_OF_SAMPLE: Final = 100
+_FAST_VIDEO: Final = frozenset({"h264", "mpeg4", "msmpeg4v3", "mpeg1video", "mpeg2video", "mjpeg", "vp8", "theora"})
+_WORK_OF_OTHER_VIDEO: Final = 3  # times that of fast video
+_NO_DECODING: Final = ("pcm_", "rawvideo")  # these packets are only copied
+_USUAL_SAMPLES: Final = 1024  # in a packet of sound that states no duration
+_MOST_SAMPLES: Final = 1 << 16
+# Packets behind the start of a stretch that may refer to earlier ones: MP3 borrows bytes of up to nine frames, and
+# pictures that follow a key frame but are shown before it refer to the one before.
+_WARM_UP_PACKETS: Final = 32
+
 
 def play(
     source: Source,
@@ -68,8 +90,9 @@ def play(
     undecodable: str = "",
     pieces: Sequence[Piece] = (),
     on_sound: "Callable[[av.AudioFrame], None] | None" = None,
+    is_whole: bool = False,
 ) -> Examination:
-    """Decode all sound and moving pictures with the named FFmpeg demuxer. Return `measures` and what was measured here.
+    """Decode sound and moving pictures with the named FFmpeg demuxer. Return `measures` and what was measured here.
 
     Raise `Corrupt` if FFmpeg cannot open the file or if packets do not decode, `Unsupported` if it has no decoder for
     any stream.
@@ -79,11 +102,21 @@ def play(
       `Unsupported` with it.
     - `pieces`: the parts of the source that FFmpeg reads; by default all of it.
     - `on_sound` is called with every frame of sound.
+    - `is_whole`: decode all packets of a large file too.
     """
     if not INSTALLED:
         raise Unsupported("PyAV is not installed: only the container was checked")
     playback = _Playback()
-    with _open_container(open_pieces(source, pieces) if pieces else source.open(), demuxer, undecodable) as container:
+
+    def opened() -> "AbstractContextManager[InputContainer]":
+        return _open_container(open_pieces(source, pieces) if pieces else source.open(), demuxer, undecodable)
+
+    if source.size > _DECODED_WHOLE_BYTES and not is_whole:
+        with opened() as container:
+            playback.choose_streams(container)
+            plans = playback.choose_stretches(container, deadline)
+        playback = _Playback(plans=plans)
+    with opened() as container:
         playback.choose_streams(container)
         for packet in playback.read_packets(container):
             if deadline.has_passed:
@@ -148,6 +181,8 @@ class _Track:
     first_fault_seconds: float = 0.0
     is_abandoned: bool = False
     has_unreadable_frames: bool = False
+    packets: int = 0
+    warm_up: int = 0  # so many packets may still refer to some that were not decoded
 
     def add_frame(self, frame: "av.AudioFrame | av.VideoFrame") -> None:
         if self.frames:
@@ -162,6 +197,8 @@ class _Track:
             self.has_unreadable_frames = True
 
     def add_fault(self, seconds: float) -> None:
+        if self.warm_up:
+            return
         self.faults_since += 1
         self.first_fault_seconds = self.first_fault_seconds or seconds
         self.is_abandoned = self.faults_since + self.faults_between > _MAX_FAULTS
@@ -189,11 +226,50 @@ class _Track:
         return self.has_unreadable_frames or self.is_abandoned or self.detector.has_content
 
 
+@dataclass(frozen=True, slots=True)
+class StretchPlan:
+    """Which packets of a stream are decoded, and with which of them decoding begins anew."""
+
+    is_decoded: NDArray[np.bool_]
+    begins: NDArray[np.bool_]
+
+
+def plan_stretches(work: Sequence[int], keys: Sequence[int], budget: int) -> StretchPlan | None:
+    """Return the packets of a stream to decode for about `budget` of their `work`; None for all.
+
+    `keys` are the packets with which a decoder can begin. The stretches begin with the first packet and with the first
+    key in even distances of work; the last one ends with the stream unless its key is too far from the end. Together
+    they are at most one and a half budgets.
+    """
+    ends = np.cumsum(np.asarray(work, np.int64))
+    total = int(ends[-1]) if len(ends) else 0
+    if total <= budget:
+        return None
+    begins = np.asarray(keys, np.int64)
+    places = np.searchsorted(ends, np.linspace(0, total - budget / _STRETCHES, _STRETCHES), "right")
+    at = np.searchsorted(begins, places)
+    starts = {0, *(int(begins[index]) for index in at if index < len(begins))}
+    last = int(begins[at[-1] - 1]) if at[-1] else 0
+    has_end = max(starts) >= places[-1]
+    if not has_end and total - ends[last] <= budget // 2:
+        starts.add(last)
+        has_end = True
+    is_decoded = np.zeros(len(ends), np.bool_)
+    for start in starts:
+        stop = int(np.searchsorted(ends, (ends[start - 1] if start else 0) + budget // len(starts), "right"))
+        is_decoded[start : max(stop, start + 1)] = True
+    if has_end:
+        is_decoded[max(starts) :] = True
+    return StretchPlan(is_decoded, is_decoded & ~np.append(False, is_decoded[:-1]))
+
+
 @dataclass(slots=True)
 class _Playback:
     """One pass over a file. Subtitles are noticed but not decoded; cover pictures are neither content nor checked."""
 
     tracks: dict[int, _Track] = field(default_factory=dict)
+    # By stream; nothing if all packets are decoded.
+    plans: Mapping[int, StretchPlan] = field(default_factory=dict)
     # Streams that FFmpeg cannot decode, or that are too large: never evidence against the file.
     not_decoded: list[str] = field(default_factory=list)
     packets: int = 0
@@ -219,6 +295,31 @@ class _Playback:
                 self.tracks[stream.index] = _Track(stream.type, context.name, detector)
         if not self.tracks and any(stream.type == "data" for stream in container.streams):
             self.not_decoded.append("data")
+
+    def choose_stretches(self, container: "InputContainer", deadline: Deadline) -> dict[int, StretchPlan]:
+        """Read all packets without decoding any. Return which to decode of each stream that is too much work."""
+        work: dict[int, list[int]] = {index: [] for index in self.tracks}
+        keys: dict[int, list[int]] = {index: [] for index in self.tracks}
+        work_of = {
+            stream.index: _work_of_packets(stream)
+            for stream in container.streams
+            if stream.index in self.tracks and isinstance(stream, av.AudioStream | av.VideoStream)
+        }
+        for packet in self.read_packets(container):
+            index = packet.stream.index
+            if deadline.has_passed:
+                break
+            if index in work:
+                if packet.is_keyframe and packet.size:
+                    keys[index].append(len(work[index]))
+                work[index].append(work_of[index](packet))
+        whole = sum(map(sum, work.values()))
+        plans = {
+            index: plan_stretches(each, keys[index], _DECODED_WORK * sum(each) // max(1, whole))
+            for index, each in work.items()
+            if whole > _DECODED_WORK
+        }
+        return {index: plan for index, plan in plans.items() if plan is not None}
 
     def read_packets(self, container: "InputContainer") -> "Iterator[Packet[Stream]]":
         """Yield the packets of the chosen streams and of subtitles, in the order of the file."""
@@ -246,14 +347,30 @@ class _Playback:
         if track is None:
             self.has_subtitles = self.has_subtitles or _is_visible_subtitle(packet)
         elif not track.is_abandoned:
+            if _has_hole(packet, track.codec):
+                track.add_hole(self.seconds)
+            if not self._is_in_stretch(packet, track):
+                return
             for frame in self._decode_frames(packet, track):
                 track.add_frame(frame)
                 if on_sound and isinstance(frame, av.AudioFrame):
                     on_sound(frame)
 
+    def _is_in_stretch(self, packet: "Packet[Stream]", track: _Track) -> bool:
+        """Return whether the packet is to be decoded. Reset the decoder where a stretch begins behind another."""
+        plan, number = self.plans.get(packet.stream.index), track.packets
+        track.packets += 1
+        track.warm_up = max(0, track.warm_up - 1)
+        if plan is None:
+            return True
+        if number >= len(plan.is_decoded) or not plan.is_decoded[number]:
+            return False
+        if number and plan.begins[number]:
+            packet.stream.codec_context.flush_buffers()
+            track.warm_up = _WARM_UP_PACKETS
+        return True
+
     def _decode_frames(self, packet: "Packet[Stream]", track: _Track) -> "Sequence[av.AudioFrame | av.VideoFrame]":
-        if _has_hole(packet, track.codec):
-            track.add_hole(self.seconds)
         try:
             frames = packet.decode()
         except MemoryError:
@@ -280,8 +397,9 @@ class _Playback:
                 measures[media] = ", ".join(track.codec for track in tracks)[:100]
                 measures[f"{media}_frames"] = sum(track.frames for track in tracks)
         if self.is_partial:
-            measures["partially_checked"] = True
             measures["decoded_seconds"] = round(self.seconds, 3)
+        if self.is_partial or self.plans:
+            measures["partially_checked"] = True
         if self.not_decoded:
             measures["not_decoded"] = self._not_decoded_text
         return measures
@@ -303,7 +421,7 @@ class _Playback:
 
     def blank_reason(self, *, is_small: bool) -> str | None:
         """Return why nothing can be heard, seen or read, or None. Streams that were not decoded count as content."""
-        if self.is_partial or self.not_decoded or self.has_subtitles:
+        if self.is_partial or self.plans or self.not_decoded or self.has_subtitles:
             return None
         tracks = self.tracks.values()
         if any(track.may_have_content or track.faults for track in tracks):
@@ -318,6 +436,26 @@ class _Playback:
 def _is_cover(stream: "Stream") -> bool:
     flags = type(stream.disposition)
     return bool(stream.disposition & (flags.attached_pic | flags.timed_thumbnails))
+
+
+def _work_of_packets(stream: "av.AudioStream | av.VideoStream") -> "Callable[[Packet[Stream]], int]":
+    """Return what tells how much work it is to decode a packet of the stream."""
+    context = stream.codec_context
+    if context.name.startswith(_NO_DECODING):
+        return lambda _: 0
+    if isinstance(stream, av.VideoStream):
+        times = 1 if context.name in _FAST_VIDEO else _WORK_OF_OTHER_VIDEO
+        picture, byte = times * _WORK_OF_PIXEL * stream.width * stream.height + _WORK_OF_PACKET, times * _WORK_OF_BYTE
+        return lambda packet: picture + byte * packet.size if packet.size else 0
+    unit = float(stream.time_base or 0) * stream.codec_context.sample_rate
+    channels = max(1, stream.codec_context.channels)
+
+    def of_sound(packet: "Packet[Stream]") -> int:
+        samples = int((packet.duration or 0) * unit) or _USUAL_SAMPLES
+        work = _WORK_OF_SAMPLE * channels * min(max(1, samples), _MOST_SAMPLES)
+        return (_WORK_OF_PACKET + work + _WORK_OF_BYTE * packet.size) if packet.size else 0
+
+    return of_sound
 
 
 def _has_hole(packet: "Packet[Stream]", codec: str) -> bool:
