@@ -1,14 +1,15 @@
 """Playback of sound and video with FFmpeg (PyAV): decode every packet, count damage, detect content."""
 # It loads without PyAV too: a format can check its container first, and `play` then raises `Unsupported`.
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.format import Examination
@@ -60,24 +61,26 @@ _LENGTH_PREFIXED: Final = 1
 _MIN_BITMAP_SUBTITLE_BYTES: Final = 64  # bitmap subtitles need fewer bytes to clear the screen
 _ASS_FIELDS: Final = 8
 
-# A file up to this size is decoded whole. A larger one is read whole, and decoded in stretches: its beginning, its end,
-# and others in even distances. All stretches together are worth this much work, in units of a quarter of a nanosecond
-# or more: counted by pixels, samples and bytes, so that the same packets are decoded on every machine.
-_DECODED_WHOLE_BYTES: Final = 24 * 1024 * 1024
-_DECODED_WORK: Final = 4_000_000_000
-_STRETCHES: Final = 16
+# A file of more bytes and more work is read whole, but decoded in stretches: its beginning, its end, and others in even
+# distances. Work is counted by pixels, samples and bytes, so that the same packets are decoded on every machine. A
+# unit takes a quarter of a nanosecond, in the slowest codecs half of one.
+_DECODED_WHOLE_BYTES: Final = 8 * 1024 * 1024
+_DECODED_WHOLE_WORK: Final = 8_000_000_000
+_STRETCHES_WORK: Final = 4_000_000_000
+_STRETCHES: Final = 12
 _WORK_OF_PACKET: Final = 40_000
 _WORK_OF_BYTE: Final = 60
 _WORK_OF_PIXEL: Final = 2
 _WORK_OF_SAMPLE: Final = 100
-_FAST_VIDEO: Final = frozenset({"h264", "mpeg4", "msmpeg4v3", "mpeg1video", "mpeg2video", "mjpeg", "vp8", "theora"})
+_FAST_VIDEO: Final = frozenset({"h264", "mpeg4", "msmpeg4v3", "mpeg1video", "mpeg2video", "mjpeg", "theora"})
 _WORK_OF_OTHER_VIDEO: Final = 3  # times that of fast video
 _NO_DECODING: Final = ("pcm_", "rawvideo")  # these packets are only copied
 _USUAL_SAMPLES: Final = 1024  # in a packet of sound that states no duration
 _MOST_SAMPLES: Final = 1 << 16
-# Packets behind the start of a stretch that may refer to earlier ones: MP3 borrows bytes of up to nine frames, and
+# Packets behind the start of a stretch that may refer to earlier ones: MP3 borrows bytes of up to ten frames, and
 # pictures that follow a key frame but are shown before it refer to the one before.
-_WARM_UP_PACKETS: Final = 32
+_WARM_UP_PACKETS: Final = 16
+_PACKETS_PER_DEADLINE_CHECK: Final = 256
 
 
 def play(
@@ -114,15 +117,15 @@ def play(
     if source.size > _DECODED_WHOLE_BYTES and not is_whole:
         with opened() as container:
             playback.choose_streams(container)
-            plans = playback.choose_stretches(container, deadline)
-        playback = _Playback(plans=plans)
+            playback = _Playback(plans=playback.plan_stretches(container, deadline))
     with opened() as container:
         playback.choose_streams(container)
-        for packet in playback.read_packets(container):
-            if deadline.has_passed:
+        was_decoded = True
+        for number, packet in enumerate(playback.read_packets(container)):
+            if (was_decoded or number % _PACKETS_PER_DEADLINE_CHECK == 0) and deadline.has_passed:
                 playback.is_partial = True
                 break
-            playback.decode(packet, on_sound)
+            was_decoded = playback.decode(packet, on_sound)
         found = playback.measure(container)
     playback.require_intact(strict=strict, undecodable=undecodable)
     is_small = source.size < _MAX_EMPTY_FILE_BYTES
@@ -181,8 +184,23 @@ class _Track:
     first_fault_seconds: float = 0.0
     is_abandoned: bool = False
     has_unreadable_frames: bool = False
+    unit: tuple[int, int] = (0, 1)  # of its times, in seconds: numerator and denominator
+    plan: bytes | None = None  # None if all packets are decoded
     packets: int = 0
     warm_up: int = 0  # so many packets may still refer to some that were not decoded
+
+    def is_next_in_stretch(self, packet: "Packet[Stream]", plan: bytes) -> bool:
+        """Return whether the next packet is to be decoded. Reset its decoder where a stretch begins behind another."""
+        number = self.packets
+        self.packets += 1
+        if number >= len(plan) or not plan[number]:
+            return False
+        if number and not plan[number - 1]:
+            packet.stream.codec_context.flush_buffers()
+            self.warm_up = _WARM_UP_PACKETS
+        elif self.warm_up:
+            self.warm_up -= 1
+        return True
 
     def add_frame(self, frame: "av.AudioFrame | av.VideoFrame") -> None:
         if self.frames:
@@ -226,41 +244,30 @@ class _Track:
         return self.has_unreadable_frames or self.is_abandoned or self.detector.has_content
 
 
-@dataclass(frozen=True, slots=True)
-class StretchPlan:
-    """Which packets of a stream are decoded, and with which of them decoding begins anew."""
-
-    is_decoded: NDArray[np.bool_]
-    begins: NDArray[np.bool_]
-
-
-def plan_stretches(work: Sequence[int], keys: Sequence[int], budget: int) -> StretchPlan | None:
-    """Return the packets of a stream to decode for about `budget` of their `work`; None for all.
+def plan_stretches(work: Sequence[int], keys: Sequence[int], budget: int) -> bytes:
+    """Return for each packet of a stream whether it is decoded: 1 for about `budget` of their `work`.
 
     `keys` are the packets with which a decoder can begin. The stretches begin with the first packet and with the first
-    key in even distances of work; the last one ends with the stream unless its key is too far from the end. Together
-    they are at most one and a half budgets.
+    key at even distances of work. The last one ends with the stream, unless its last key is too far from the end.
+    Together they are at most one and a half budgets.
     """
-    ends = np.cumsum(np.asarray(work, np.int64))
-    total = int(ends[-1]) if len(ends) else 0
-    if total <= budget:
-        return None
-    begins = np.asarray(keys, np.int64)
-    places = np.searchsorted(ends, np.linspace(0, total - budget / _STRETCHES, _STRETCHES), "right")
+    ends, begins = np.cumsum(np.asarray(work, np.int64)), np.asarray(keys, np.int64)
+    if not len(ends) or ends[-1] <= budget:
+        return b"\1" * len(ends)
+    places = np.searchsorted(ends, np.linspace(0, ends[-1] - budget / _STRETCHES, _STRETCHES), "right")
     at = np.searchsorted(begins, places)
-    starts = {0, *(int(begins[index]) for index in at if index < len(begins))}
-    last = int(begins[at[-1] - 1]) if at[-1] else 0
+    starts = {0, *begins[at[at < len(begins)]].tolist()}
     has_end = max(starts) >= places[-1]
-    if not has_end and total - ends[last] <= budget // 2:
-        starts.add(last)
+    if not has_end and at[-1] and ends[-1] - ends[begins[at[-1] - 1]] <= budget // 2:
+        starts.add(int(begins[at[-1] - 1]))
         has_end = True
-    is_decoded = np.zeros(len(ends), np.bool_)
+    is_decoded = np.zeros(len(ends), np.uint8)
     for start in starts:
         stop = int(np.searchsorted(ends, (ends[start - 1] if start else 0) + budget // len(starts), "right"))
-        is_decoded[start : max(stop, start + 1)] = True
+        is_decoded[start : max(stop, start + 1)] = 1
     if has_end:
-        is_decoded[max(starts) :] = True
-    return StretchPlan(is_decoded, is_decoded & ~np.append(False, is_decoded[:-1]))
+        is_decoded[max(starts) :] = 1
+    return is_decoded.tobytes()
 
 
 @dataclass(slots=True)
@@ -268,8 +275,7 @@ class _Playback:
     """One pass over a file. Subtitles are noticed but not decoded; cover pictures are neither content nor checked."""
 
     tracks: dict[int, _Track] = field(default_factory=dict)
-    # By stream; nothing if all packets are decoded.
-    plans: Mapping[int, StretchPlan] = field(default_factory=dict)
+    plans: Mapping[int, bytes] = field(default_factory=dict)  # of the streams that are decoded in stretches
     # Streams that FFmpeg cannot decode, or that are too large: never evidence against the file.
     not_decoded: list[str] = field(default_factory=list)
     packets: int = 0
@@ -292,34 +298,41 @@ class _Playback:
                 context.options = dict(_DECODER_OPTIONS)
                 is_sound = isinstance(stream, av.AudioStream)
                 detector = SoundDetector() if is_sound else PictureDetector(VideoReformatter())
-                self.tracks[stream.index] = _Track(stream.type, context.name, detector)
+                unit = stream.time_base or Fraction(0)
+                self.tracks[stream.index] = _Track(
+                    stream.type,
+                    context.name,
+                    detector,
+                    unit=(unit.numerator, unit.denominator),
+                    plan=self.plans.get(stream.index),
+                )
         if not self.tracks and any(stream.type == "data" for stream in container.streams):
             self.not_decoded.append("data")
 
-    def choose_stretches(self, container: "InputContainer", deadline: Deadline) -> dict[int, StretchPlan]:
-        """Read all packets without decoding any. Return which to decode of each stream that is too much work."""
-        work: dict[int, list[int]] = {index: [] for index in self.tracks}
-        keys: dict[int, list[int]] = {index: [] for index in self.tracks}
-        work_of = {
-            stream.index: _work_of_packets(stream)
+    def plan_stretches(self, container: "InputContainer", deadline: Deadline) -> dict[int, bytes]:
+        """Read all packets without decoding any. Return what to decode of each stream if all is too much work."""
+        outlines = {
+            stream.index: (_work_of_packets(stream), array("q"), array("q"))
             for stream in container.streams
             if stream.index in self.tracks and isinstance(stream, av.AudioStream | av.VideoStream)
         }
-        for packet in self.read_packets(container):
-            index = packet.stream.index
-            if deadline.has_passed:
+        for number, packet in enumerate(self.read_packets(container)):
+            if number % _PACKETS_PER_DEADLINE_CHECK == 0 and deadline.has_passed:
                 break
-            if index in work:
-                if packet.is_keyframe and packet.size:
-                    keys[index].append(len(work[index]))
-                work[index].append(work_of[index](packet))
-        whole = sum(map(sum, work.values()))
-        plans = {
-            index: plan_stretches(each, keys[index], _DECODED_WORK * sum(each) // max(1, whole))
-            for index, each in work.items()
-            if whole > _DECODED_WORK
+            outline = outlines.get(packet.stream.index)
+            if outline is None:
+                continue
+            work_of, work, keys = outline
+            if packet.is_keyframe:
+                keys.append(len(work))
+            work.append(work_of(packet) if packet.size else 0)
+        whole = sum(sum(work) for _, work, _ in outlines.values())
+        if whole <= _DECODED_WHOLE_WORK:
+            return {}
+        return {
+            index: plan_stretches(work, keys, _STRETCHES_WORK * sum(work) // whole)
+            for index, (_, work, keys) in outlines.items()
         }
-        return {index: plan for index, plan in plans.items() if plan is not None}
 
     def read_packets(self, container: "InputContainer") -> "Iterator[Packet[Stream]]":
         """Yield the packets of the chosen streams and of subtitles, in the order of the file."""
@@ -337,37 +350,28 @@ class _Playback:
         except FFmpegError:
             self.is_partial = True
 
-    def decode(self, packet: "Packet[Stream]", on_sound: "Callable[[av.AudioFrame], None] | None") -> None:
-        if packet.dts is not None and (unit := packet.time_base):
-            # Multiplied as whole numbers: fractions would be reduced, for each of a hundred thousand packets.
-            self.seconds = max(self.seconds, packet.dts * unit.numerator / unit.denominator)
-        self.packets += bool(packet.size)
+    def decode(self, packet: "Packet[Stream]", on_sound: "Callable[[av.AudioFrame], None] | None") -> bool:
+        """Decode the packet unless it is outside of the stretches of its stream. Return whether it was decoded."""
+        size, time = packet.size, packet.dts
+        self.packets += bool(size)
         # The packet's own stream index is not set in the last, empty packets that flush the decoders.
         track = self.tracks.get(packet.stream.index)
         if track is None:
             self.has_subtitles = self.has_subtitles or _is_visible_subtitle(packet)
-        elif not track.is_abandoned:
-            if _has_hole(packet, track.codec):
-                track.add_hole(self.seconds)
-            if not self._is_in_stretch(packet, track):
-                return
-            for frame in self._decode_frames(packet, track):
-                track.add_frame(frame)
-                if on_sound and isinstance(frame, av.AudioFrame):
-                    on_sound(frame)
-
-    def _is_in_stretch(self, packet: "Packet[Stream]", track: _Track) -> bool:
-        """Return whether the packet is to be decoded. Reset the decoder where a stretch begins behind another."""
-        plan, number = self.plans.get(packet.stream.index), track.packets
-        track.packets += 1
-        track.warm_up = max(0, track.warm_up - 1)
-        if plan is None:
-            return True
-        if number >= len(plan.is_decoded) or not plan.is_decoded[number]:
             return False
-        if number and plan.begins[number]:
-            packet.stream.codec_context.flush_buffers()
-            track.warm_up = _WARM_UP_PACKETS
+        if time is not None:
+            # Multiplied as whole numbers: fractions would be reduced, for each of a hundred thousand packets.
+            self.seconds = max(self.seconds, time * track.unit[0] / track.unit[1])
+        if track.is_abandoned:
+            return False
+        if size >= _MIN_HOLE_BYTES and _has_hole(packet, track.codec):
+            track.add_hole(self.seconds)
+        if track.plan and not track.is_next_in_stretch(packet, track.plan):
+            return False
+        for frame in self._decode_frames(packet, track):
+            track.add_frame(frame)
+            if on_sound and isinstance(frame, av.AudioFrame):
+                on_sound(frame)
         return True
 
     def _decode_frames(self, packet: "Packet[Stream]", track: _Track) -> "Sequence[av.AudioFrame | av.VideoFrame]":
@@ -446,21 +450,19 @@ def _work_of_packets(stream: "av.AudioStream | av.VideoStream") -> "Callable[[Pa
     if isinstance(stream, av.VideoStream):
         times = 1 if context.name in _FAST_VIDEO else _WORK_OF_OTHER_VIDEO
         picture, byte = times * _WORK_OF_PIXEL * stream.width * stream.height + _WORK_OF_PACKET, times * _WORK_OF_BYTE
-        return lambda packet: picture + byte * packet.size if packet.size else 0
-    unit = float(stream.time_base or 0) * stream.codec_context.sample_rate
-    channels = max(1, stream.codec_context.channels)
+        return lambda packet: picture + byte * packet.size
+    rate, sample = float(stream.time_base or 0) * stream.codec_context.sample_rate, _WORK_OF_SAMPLE * context.channels
 
     def of_sound(packet: "Packet[Stream]") -> int:
-        samples = int((packet.duration or 0) * unit) or _USUAL_SAMPLES
-        work = _WORK_OF_SAMPLE * channels * min(max(1, samples), _MOST_SAMPLES)
-        return (_WORK_OF_PACKET + work + _WORK_OF_BYTE * packet.size) if packet.size else 0
+        samples = min(int((packet.duration or 0) * rate), _MOST_SAMPLES)
+        return _WORK_OF_PACKET + sample * (samples if samples > 0 else _USUAL_SAMPLES) + _WORK_OF_BYTE * packet.size
 
     return of_sound
 
 
 def _has_hole(packet: "Packet[Stream]", codec: str) -> bool:
     """Return whether a packet holds a run of zeros that its codec never writes."""
-    if packet.size < _MIN_HOLE_BYTES or codec not in _NEVER_ALL_ZERO:
+    if codec not in _NEVER_ALL_ZERO:
         return False
     data = bytes(packet).rstrip(b"\0")
     if not data:
