@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
@@ -80,6 +81,7 @@ _MOST_SAMPLES: Final = 1 << 16
 # Packets behind the start of a stretch that may refer to earlier ones: MP3 borrows bytes of up to ten frames, and
 # pictures that follow a key frame but are shown before it refer to the one before.
 _WARM_UP_PACKETS: Final = 16
+_PACKETS_MOST: Final = 600_000  # that are read, 5 us each, of a recording that is decoded in stretches
 _PACKETS_PER_DEADLINE_CHECK: Final = 256
 
 
@@ -121,7 +123,8 @@ def play(
     with opened() as container:
         playback.choose_streams(container)
         was_decoded = True
-        for number, packet in enumerate(playback.read_packets(container)):
+        most = _PACKETS_MOST if playback.plans else None
+        for number, packet in enumerate(islice(playback.read_packets(container), most)):
             if (was_decoded or number % _PACKETS_PER_DEADLINE_CHECK == 0) and deadline.has_passed:
                 playback.is_partial = True
                 break
@@ -316,7 +319,7 @@ class _Playback:
             for stream in container.streams
             if stream.index in self.tracks and isinstance(stream, av.AudioStream | av.VideoStream)
         }
-        for number, packet in enumerate(self.read_packets(container)):
+        for number, packet in enumerate(islice(self.read_packets(container), _PACKETS_MOST)):
             if number % _PACKETS_PER_DEADLINE_CHECK == 0 and deadline.has_passed:
                 break
             outline = outlines.get(packet.stream.index)
@@ -451,7 +454,8 @@ def _work_of_packets(stream: "av.AudioStream | av.VideoStream") -> "Callable[[Pa
         times = 1 if context.name in _FAST_VIDEO else _WORK_OF_OTHER_VIDEO
         picture, byte = times * _WORK_OF_PIXEL * stream.width * stream.height + _WORK_OF_PACKET, times * _WORK_OF_BYTE
         return lambda packet: picture + byte * packet.size
-    rate, sample = float(stream.time_base or 0) * stream.codec_context.sample_rate, _WORK_OF_SAMPLE * context.channels
+    rate = float(stream.time_base or 0) * stream.codec_context.sample_rate
+    sample = _WORK_OF_SAMPLE * stream.codec_context.channels
 
     def of_sound(packet: "Packet[Stream]") -> int:
         samples = min(int((packet.duration or 0) * rate), _MOST_SAMPLES)
