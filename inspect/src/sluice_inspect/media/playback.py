@@ -78,9 +78,7 @@ _WORK_OF_OTHER_VIDEO: Final = 3  # times that of fast video
 _NO_DECODING: Final = ("pcm_", "rawvideo")  # these packets are only copied
 _USUAL_SAMPLES: Final = 1024  # in a packet of sound that states no duration
 _MOST_SAMPLES: Final = 1 << 16
-# Packets behind the start of a stretch that may refer to earlier ones: MP3 borrows bytes of up to ten frames, and
-# pictures that follow a key frame but are shown before it refer to the one before.
-_WARM_UP_PACKETS: Final = 16
+_WARM_UP_PACKETS: Final = 10  # of sound behind the start of a stretch: MP3 borrows bytes of so many frames before
 _PACKETS_MOST: Final = 600_000  # that are read, 5 us each, of a recording that is decoded in stretches
 _PACKETS_PER_DEADLINE_CHECK: Final = 256
 
@@ -190,7 +188,11 @@ class _Track:
     unit: tuple[int, int] = (0, 1)  # of its times, in seconds: numerator and denominator
     plan: bytes | None = None  # None if all packets are decoded
     packets: int = 0
-    warm_up: int = 0  # so many packets may still refer to some that were not decoded
+    # Whether the packet refers to some that were not decoded: the next few of sound, and pictures that follow the key
+    # frame of a stretch but are shown before it.
+    is_dependent: bool = False
+    warm_up: int = 0
+    shown_from: int | None = None
 
     def is_next_in_stretch(self, packet: "Packet[Stream]", plan: bytes) -> bool:
         """Return whether the next packet is to be decoded. Reset its decoder where a stretch begins behind another."""
@@ -200,9 +202,12 @@ class _Track:
             return False
         if number and not plan[number - 1]:
             packet.stream.codec_context.flush_buffers()
-            self.warm_up = _WARM_UP_PACKETS
-        elif self.warm_up:
-            self.warm_up -= 1
+            self.warm_up = _WARM_UP_PACKETS if self.media == "audio" else 0
+            self.shown_from = packet.pts if self.media == "video" else None
+        self.is_dependent = self.warm_up > 0 or (
+            self.shown_from is not None and packet.pts is not None and packet.pts < self.shown_from
+        )
+        self.warm_up = max(0, self.warm_up - 1)
         return True
 
     def add_frame(self, frame: "av.AudioFrame | av.VideoFrame") -> None:
@@ -218,7 +223,7 @@ class _Track:
             self.has_unreadable_frames = True
 
     def add_fault(self, seconds: float) -> None:
-        if self.warm_up:
+        if self.is_dependent:
             return
         self.faults_since += 1
         self.first_fault_seconds = self.first_fault_seconds or seconds
