@@ -279,6 +279,14 @@ def test_large_recording_is_decoded_in_part(name: str) -> None:
 
 
 @pytest.mark.usefixtures("decoded_in_stretches")
+def test_what_is_decoded_of_a_large_recording_does_not_grow_with_it() -> None:
+    short, long = (report_of(sound("mp3", music(seconds)), "mp3").measures["audio_frames"] for seconds in (20, 80))
+    assert isinstance(short, int)
+    assert isinstance(long, int)
+    assert 0.8 * short < long < 1.2 * short
+
+
+@pytest.mark.usefixtures("decoded_in_stretches")
 @each_row("first", [1, 55])
 def test_damage_in_a_stretch_of_a_large_recording_is_found(first: int) -> None:
     data = bytearray(video("avi", scene(60)))
