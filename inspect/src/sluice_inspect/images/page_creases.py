@@ -28,10 +28,10 @@ _LONG: Final = 8.0  # millimetres of a mark that may be part of a crease
 _LONG_LEAST: Final = 120.0  # the same of all of them together
 _DEPTH_MOST: Final = 38.0  # levels of such a mark
 _BESIDE: Final = 3.0  # millimetres beside a crease in which the page faces the lamp differently
-_RELIEF: Final = 2.0  # levels of what is there, as a share of the crease
+_RELIEF: Final = 3.0  # levels of what is there, as a share of the crease
 _BEYOND: Final = 6.0  # millimetres from a crease in which a mark may be part of it
 _REST: Final = 14.0  # millimetres of such a mark at most
-_RELIEF_REST: Final = 3.5  # its levels as a share of the crease: two creases may cross there
+_RELIEF_REST: Final = 5.0  # its levels as a share of the crease: two creases may cross there
 _FAINT: Final = 18.0  # levels of one that may be anywhere
 _REST_NEAR: Final = 3  # such marks near each other at most, with itself: a word has more
 _REST_SHARE: Final = 0.1  # of all marks
@@ -46,23 +46,27 @@ class _Lines:
     ends: list[tuple[int, int, int]]  # row, column and direction of each pixel where a line ends abruptly
 
 
-def mask_creases(page: Page) -> bool:
-    """Mask the creases of a crumpled page and what they shade; return whether there are any."""
-    marks = unexplained(page)
-    depth = _creases(page, marks)
-    if depth is None:
-        return False
-    beside = _spread(page, depth, _BESIDE)
-    page.masked |= (beside > 0) & (page.off <= _RELIEF * beside + page.threshold)
-    # What is left where creases cross and end.
+def mask_creases(page: Page) -> Plane | None:
+    """Mask the creases of a crumpled page and what they shade, and return their depth; None without any."""
+    depth = _creases(page, unexplained(page))
+    if depth is not None:
+        beside = _spread(page, depth, _BESIDE)
+        page.masked |= (beside > 0) & (page.off <= _RELIEF * beside + page.threshold)
+    return depth
+
+
+def mask_ends(page: Page, depth: Plane) -> None:
+    """Mask what is left where creases, of a depth, cross and end."""
     around = _spread(page, depth, _BEYOND)
     rest = [part for part in unexplained(page) if max(part.width, part.height) <= _REST]
     rest = [part for part in rest if part.contrast <= max(_FAINT, _RELIEF_REST * _at(page, around, part))]
     rest = [part for part in rest if sum(part.distance(other) < _REST for other in rest) <= _REST_NEAR]
-    if sum(part.size for part in rest) <= _REST_SHARE * sum(part.size for part in marks):
+    if (
+        sum(part.size * part.unit**2 for part in rest)
+        <= _REST_SHARE * (depth > 0).sum() * (_factor(page) / page.scale) ** 2
+    ):
         for part in rest:
             mask_part(page, part, 0.7)
-    return True
 
 
 def is_crumpled(page: Page) -> bool:

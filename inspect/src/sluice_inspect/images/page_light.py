@@ -69,7 +69,7 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_text: bool = False)
         return False
     light = np.log(np.maximum(values, 1))
     grain = 0.7 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0
-    off = (0.02 if is_text else 0.01 if page.folds else 0.006) + grain
+    off = (_FACET / 2 if is_creased else 0.02 if is_text else 0.01 if page.folds else 0.006) + grain
     surface = np.concatenate(terms, axis=1)
     for rest in _unlit(light, surface, used, off):
         if is_creased and float((np.abs(rest) <= _FACET).mean()) > 0.95:

@@ -20,7 +20,7 @@ _SEEN: Final = 0.7  # share of its length in which it is seen
 _KNOWN: Final = 0.6  # share of it that is not covered
 _FOLD_MOST: Final = 75.0  # levels of a fold; a darker line is drawn, unless it is exactly in line with the picture
 _STREAK_MOST: Final = 140.0
-_HORIZONS: Final = ((1.5, 0.45, 4.0, 12.0, 2.5, math.inf), (4.5, 0.6, 8.0, 22.0, 7.0, 1.4))
+_HORIZONS: Final = ((1.5, 0.45, 4.0, 12.0, 2.5, 3.0), (4.5, 0.6, 8.0, 22.0, 7.0, 1.4))
 """Of a sharp and of a blurred horizon: millimetres in which how much of it is complete, from where to where the tones
 beside it are, levels between them at least, and how many times as far apart they are further away at most."""
 _PERSISTS: Final = 0.6  # share of a step between two tones that is still there further away

@@ -24,14 +24,17 @@ _RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
 _CROSSING: Final = 30.0  # levels of the mark where two folds cross, at most
 _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its border
 _LARGE: Final = 1.5  # times as large as that are some of many, with what compression leaves around them
-_DUSTY: Final = 4  # specks that are many
+_DUSTY: Final = 4  # specks of which some may be that large
+_MANY: Final = 10  # specks of which two may be beside each other
+_GRID: Final = 0.12  # share by which the distances of printed dots vary at most
+_GRID_LEAST, _GRID_MOST = 40, 3000  # such dots
 _FAINT: Final = 30.0  # levels
 _BORDER: Final = 4.0  # millimetres from the edge of a page
 _BORDER_LONG: Final = 4.5  # millimetres of a mark there that is no word
 _BORDER_MOST: Final = 5
 _FLAT: Final = 0.99  # share of a page that has the same level, where there is no noise
 _ALONE: Final = 2.5  # millimetres around it without a mark
-_SPECKS_MOST: Final = 60
+_SPECKS_MOST: Final = 150
 _CELLS_MOST: Final = 40_000
 
 
@@ -182,12 +185,13 @@ def _mask_rings(page: Page, part: Part) -> None:
 
 
 def _specks(parts: list[Part], most: float) -> list[Part]:
-    """Return the specks of dust: tiny, with nothing near that they could be a dot of, and not all over the page."""
-    alone = []
+    """Return the specks of dust: tiny, with nothing near that they could be a dot of, and no grid."""
+    alone, pairs = [], []
     contrasts = np.array([part.contrast for part in parts])
     boxes = np.array([(part.left, part.top, part.right, part.bottom) for part in parts]).reshape(-1, 4)
+    sizes = np.maximum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
     for index, part in enumerate(parts):
-        if max(part.width, part.height) > _LARGE * most:
+        if sizes[index] > _LARGE * most:
             continue
         gaps = np.maximum(
             np.maximum(boxes[:, 0] - part.right, part.left - boxes[:, 2]),
@@ -195,13 +199,30 @@ def _specks(parts: list[Part], most: float) -> list[Part]:
         )
         gaps[index] = math.inf
         gaps[contrasts < _RINGS_FAR * part.contrast] = math.inf
-        if gaps.min(initial=math.inf) > _ALONE:
+        near = np.flatnonzero(gaps <= _ALONE)
+        if not len(near):
             alone.append(part)
+        elif len(near) == 1 and max(sizes[index], sizes[near[0]]) <= most:
+            pairs.append(part)
     # No letter that small is read if it is faint.
     specks = [p for p in alone if max(p.width, p.height) <= (most if p.contrast >= _FAINT else 1.3 * most)]
     if len(specks) >= _DUSTY:
         specks = alone
-    return specks if len(specks) <= _SPECKS_MOST else []
+    if len(specks) >= _MANY:
+        specks = alone + pairs  # by chance
+    return specks if len(specks) <= _SPECKS_MOST and not is_grid(specks) else []
+
+
+def is_grid(parts: list[Part]) -> bool:
+    """Return whether parts are many dots at regular distances, as on dotted paper."""
+    if not _GRID_LEAST <= len(parts) <= _GRID_MOST:
+        return False
+    places = np.array([part.centre for part in parts])
+    distances = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+    np.fill_diagonal(distances, math.inf)
+    nearest = distances.min(axis=1)
+    usual = float(np.median(nearest))
+    return float((np.abs(nearest - usual) < _GRID * usual).mean()) > 0.7
 
 
 def _torn_holes(parts: list[Part], width: float, height: float) -> list[Part]:
@@ -228,10 +249,12 @@ def _torn_holes(parts: list[Part], width: float, height: float) -> list[Part]:
                 is_near = np.abs(distances - usual) < 0.2 * usual
                 regular = places[np.append(is_near, False) | np.append(False, is_near)]
                 first, last = regular.min() - usual / 2, regular.max() + usual / 2
+                wide = 1.6 * float(np.median([part.far(along) - part.near(along) for part in row]))
                 return [
                     part
                     for part in strip
                     if part.contrast >= least
+                    and part.far(along) - part.near(along) <= wide
                     and first < part.centre[along] < last
                     and (part.near(across) >= deepest if far else part.far(across) <= deepest)
                 ]

@@ -10,18 +10,19 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from sluice_inspect.images.page_creases import is_crumpled, mask_creases
+from sluice_inspect.images.page_creases import is_crumpled, mask_creases, mask_ends
 from sluice_inspect.images.page_light import is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
 from sluice_inspect.images.page_marks import (
     CELL,
     absorb_bleeding,
+    is_grid,
     mask_handling,
     mask_punched,
     parts_of,
     unexplained,
 )
-from sluice_inspect.images.page_model import PAPER, Page, follow_soft_light, read_page, shows_other_side
+from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
 from sluice_inspect.images.views import PictureView
 
 _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans
@@ -32,6 +33,9 @@ _SCENE: Final = 9.0  # levels between the parts of a picture that may be a scene
 _LEFT_LIGHT: Final = 15.0  # levels of the light that is left when edges and folds are explained
 _STARS: Final = 12
 _STARS_MOST: Final = 500
+_DARK_LEAST: Final = 1.2  # levels by which a stroke is darker than a dark page
+_DARK_NOISE: Final = 5.5  # the same in standard deviations of its grain
+_DARK_SHARE: Final = 0.08  # share of five millimetres that strokes take
 _DRAWN: Final = 0.98  # share of pixels that equal their neighbour, which no scanner leaves
 
 
@@ -63,14 +67,16 @@ def without_traces(image: Image.Image, *, is_page: bool) -> PictureView | None:
     mask_punched(page)
     if not model_lines(page) or has_horizon(page):
         return None
-    is_creased = mask_creases(page)
+    creases = mask_creases(page)
     follow_soft_light(page, _LEFT_LIGHT)
     mask_handling(page)
+    if creases is not None:
+        mask_ends(page, creases)
     if (page.off > 2 * page.threshold).mean() > _RICH_PIXELS:
         return None
     marks = unexplained(page)
     is_text = shows_other_side(page)
-    if not is_lit_paper(page, is_creased=is_creased, is_text=is_text):
+    if not is_lit_paper(page, is_creased=creases is not None, is_text=is_text):
         return None
     if not absorb_bleeding(page, marks, is_text=is_text):
         return None
@@ -87,7 +93,7 @@ def _is_drawn(image: Image.Image) -> bool:
 
 
 def shows_scene(image: Image.Image) -> bool:
-    """Return whether a picture without marks is no page and no lens cap: a horizon, fog, stars."""
+    """Return whether a picture without marks is no page and no lens cap: a horizon, fog, stars, dotted paper."""
     if _is_drawn(image):
         return False
     view = PictureView(image.width, image.height, lambda start, stop: image.crop((0, start, image.width, stop)))
@@ -95,7 +101,9 @@ def shows_scene(image: Image.Image) -> bool:
     if page is None:
         return False
     if float(np.median(page.background)) < PAPER:
-        return _shows_stars(page)
+        return _shows_stars(page) or _shows_dark_writing(page)
+    if is_grid(parts_of(page)):
+        return True
     inner = page.background[:: round(4 * page.scale), :: round(4 * page.scale)].mean(axis=2)[3:-3, 3:-3]
     if float(np.ptp(np.percentile(inner, (1, 99)))) < _SCENE:
         return False
@@ -116,6 +124,15 @@ def _shows_stars(page: Page) -> bool:
         sums = bright[top:bottom, left:right].sum(axis=(0, 1))
         grey += bool(sums.min() > 0.75 * sums.max() > 0)
     return grey > 0.9 * len(parts) and float(np.median([part.size for part in parts])) >= 2
+
+
+def _shows_dark_writing(page: Page) -> bool:
+    """Return whether strokes are darker than a page that was photographed with too little light; no grain is."""
+    grey = blurred((page.levels - page.background).mean(axis=2, keepdims=True), 1)[..., 0]
+    noise = 1.4826 * float(np.median(np.abs(grey - np.median(grey))))
+    dark = grey < -max(_DARK_LEAST, _DARK_NOISE * noise, 2.2 * page.noise)
+    near = blurred(dark.astype(np.float32)[..., None], round(2.5 * page.scale))[..., 0]
+    return bool(near.max(initial=0) > _DARK_SHARE)
 
 
 def _palette_step(image: Image.Image) -> float:
