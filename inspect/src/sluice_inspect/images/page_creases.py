@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sluice_inspect.images.page_marks import Part, mask_part, unexplained
 from sluice_inspect.images.page_model import Page, greatest_around
+from sluice_inspect.images.page_parts import Part, mask_part, unexplained
 
 Plane = NDArray[np.float32]
 
