@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,17 @@ from sluice_inspect.images.page_model import Page, greatest_around
 from sluice_inspect.images.page_parts import Part, mask_part, unexplained
 
 Plane = NDArray[np.float32]
+_Value = TypeVar("_Value", np.float32, np.bool_)
 
 _FINE: Final = 2.0  # pixels in a millimetre at which creases are followed
 _LENGTH: Final = 12.0  # millimetres in which a crease is even: no stroke of a letter is so long
 _UNEVEN: Final = 0.3  # share of its mean by which it varies: a line of text is letters and gaps
-_DIRECTIONS: Final = 24
+_DIRECTIONS: Final = 36
 _OUTSIDE: Final = 3.0  # millimetres beyond the end of a line in which nothing is left of it if it is drawn
-_END_LEAST: Final = 14.0  # levels of such a line
+_END_LEAST: Final = 12.0  # levels of such a line
+_END_DARK: Final = 22.0  # the same if one of its ends is enough: the other may be on a crease
 _END_SHARE: Final = 0.25  # share of them that is nothing
-_DIRECTION_LEAST: Final = 20.0  # square millimetres of creases in a direction that counts
+_DIRECTION_LEAST: Final = 15.0  # square millimetres of creases in a direction that counts
 _DIFFERENT_LEAST: Final = 4  # such directions: a ruled table has two, a drawn triangle three
 _AREA_LEAST: Final = 250.0  # square millimetres of all creases together
 _SPREAD_LEAST: Final = 0.3  # share of the page over which they extend
@@ -28,10 +30,9 @@ _LONG: Final = 8.0  # millimetres of a mark that may be part of a crease
 _LONG_LEAST: Final = 120.0  # the same of all of them together
 _DEPTH_MOST: Final = 38.0  # levels of such a mark
 _BESIDE: Final = 3.0  # millimetres beside a crease in which the page faces the lamp differently
-_RELIEF: Final = 3.0  # levels of what is there, as a share of the crease
+_RELIEF: Final = 20.0  # levels of what is there, beyond those of the crease: two may cross, no word is so faint
 _BEYOND: Final = 6.0  # millimetres from a crease in which a mark may be part of it
 _REST: Final = 14.0  # millimetres of such a mark at most
-_RELIEF_REST: Final = 5.0  # its levels as a share of the crease: two creases may cross there
 _FAINT: Final = 18.0  # levels of one that may be anywhere
 _REST_NEAR: Final = 3  # such marks near each other at most, with itself: a word has more
 _REST_SHARE: Final = 0.1  # of all marks
@@ -43,7 +44,7 @@ class _Lines:
 
     depth: Plane  # levels of the line through each pixel, 0 without one
     direction: NDArray[np.int64]
-    ends: list[tuple[int, int, int]]  # row, column and direction of each pixel where a line ends abruptly
+    ends: list[tuple[int, int, int, float]]  # row, column, direction and depth of each pixel where one ends abruptly
 
 
 def mask_creases(page: Page) -> Plane | None:
@@ -51,7 +52,7 @@ def mask_creases(page: Page) -> Plane | None:
     depth = _creases(page, unexplained(page))
     if depth is not None:
         beside = _spread(page, depth, _BESIDE)
-        page.masked |= (beside > 0) & (page.off <= _RELIEF * beside + page.threshold)
+        page.masked |= (beside > 0) & (page.off <= beside + _RELIEF)
     return depth
 
 
@@ -59,7 +60,7 @@ def mask_ends(page: Page, depth: Plane) -> None:
     """Mask what is left where creases, of a depth, cross and end."""
     around = _spread(page, depth, _BEYOND)
     rest = [part for part in unexplained(page) if max(part.width, part.height) <= _REST]
-    rest = [part for part in rest if part.contrast <= max(_FAINT, _RELIEF_REST * _at(page, around, part))]
+    rest = [part for part in rest if part.contrast <= max(_FAINT, _at(page, around, part) + _RELIEF)]
     rest = [part for part in rest if sum(part.distance(other) < _REST for other in rest) <= _REST_NEAR]
     if (
         sum(part.size * part.unit**2 for part in rest)
@@ -94,13 +95,15 @@ def _creases(page: Page, marks: list[Part]) -> Plane | None:
 
 
 def _is_drawn(lines: _Lines, scale: float) -> bool:
-    """Return whether one of the lines ends abruptly on both sides, far from any other: creases fade or meet."""
+    """Return whether one of the lines ends abruptly, far from any other: creases fade or meet."""
     reach = round(4 * scale)
     ends = []
-    for y, x, direction in lines.ends:
+    for y, x, direction, depth in lines.ends:
         around = np.s_[max(0, y - reach) : y + reach + 1, max(0, x - reach) : x + reach + 1]
         others = lines.direction[around][lines.depth[around] > 0]
-        if (_turn(others, direction) <= 2).all():
+        if (_turn(others, direction) <= 3).all():
+            if depth >= _END_DARK:
+                return True
             ends.append((y, x, direction))
     places = np.array(ends).reshape(-1, 3)
     return any(
@@ -118,7 +121,7 @@ def _different(areas: NDArray[np.float64]) -> int:
     """Return how many directions there are that differ by more than a line and its neighbours do."""
     count, areas = 0, areas.copy()
     while areas.max() >= _DIRECTION_LEAST:
-        areas[(int(areas.argmax()) + np.arange(-2, 3)) % _DIRECTIONS] = 0
+        areas[(int(areas.argmax()) + np.arange(-3, 4)) % _DIRECTIONS] = 0
         count += 1
     return count
 
@@ -158,20 +161,20 @@ def _even_lines(page: Page, factor: int) -> _Lines:
     lines = _Lines(np.zeros_like(rest), np.zeros(rest.shape, dtype=np.int64), [])
     for number in range(_DIRECTIONS):
         degrees = 180 * number / _DIRECTIONS
-        turned, hidden = (_turned(plane, degrees) for plane in (rest, covered))
+        turned, hidden = _turned(rest, degrees, 0), _turned(covered, degrees, 1)
         mean, square = _running_means(turned, length), _running_means(np.square(turned), length)
         is_even = (np.abs(mean) > least) & (square - np.square(mean) - 1.2 * noise**2 < np.square(_UNEVEN * mean))
         depth = np.where(is_even, np.abs(mean), 0).astype(np.float32)
         beyond = greatest_around(np.abs(_running_means(turned, outside)), max(1, round(scale)))
-        is_known = _running_means(hidden, outside) < 0.01
+        is_known = _running_means(hidden - 1, outside) < -0.99  # nothing is known beyond the page
         for sign in (1, -1):
-            inner = np.roll(depth, sign * (length // 2 + gap), axis=1)
-            outer = np.roll(beyond, -sign * (outside // 2 + gap), axis=1)
-            known = np.roll(is_known, -sign * (outside // 2 + gap), axis=1)
+            inner = _shifted(depth, sign * (length // 2 + gap))
+            outer = _shifted(beyond, -sign * (outside // 2 + gap))
+            known = _shifted(is_known, -sign * (outside // 2 + gap))
             end = (inner > _END_LEAST) & (outer < _END_SHARE * inner) & known
             if end.any():
-                back = _turned_back(end.astype(np.float32), degrees, rest.shape)
-                lines.ends.extend((int(y), int(x), number) for y, x in np.argwhere(back > 0))
+                back = _turned_back((end * inner).astype(np.float32), degrees, rest.shape)
+                lines.ends.extend((int(y), int(x), number, float(back[y, x])) for y, x in np.argwhere(back > 0))
         depth = greatest_around(np.ascontiguousarray(depth.T), length // 2 - 1).T  # all of the line, not its middle
         back = _turned_back(depth, degrees, rest.shape)
         is_deeper = back > lines.depth
@@ -179,8 +182,19 @@ def _even_lines(page: Page, factor: int) -> _Lines:
     return lines
 
 
-def _turned(plane: Plane, degrees: float) -> Plane:
-    return np.asarray(Image.fromarray(plane).rotate(degrees, Image.Resampling.BILINEAR, expand=True))
+def _shifted(plane: NDArray[_Value], by: int) -> NDArray[_Value]:
+    """Return a plane whose columns are moved by a number, with zeros where there were none."""
+    moved = np.zeros_like(plane)
+    if by > 0:
+        moved[:, by:] = plane[:, :-by]
+    else:
+        moved[:, :by] = plane[:, -by:]
+    return moved
+
+
+def _turned(plane: Plane, degrees: float, beyond: float) -> Plane:
+    image = Image.fromarray(plane)
+    return np.asarray(image.rotate(degrees, Image.Resampling.BILINEAR, expand=True, fillcolor=beyond))
 
 
 def _turned_back(plane: Plane, degrees: float, shape: tuple[int, int]) -> Plane:

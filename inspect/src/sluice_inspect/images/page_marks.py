@@ -6,11 +6,12 @@ from typing import Final
 import numpy as np
 
 from sluice_inspect.images.page_model import Page, blurred
-from sluice_inspect.images.page_parts import Part, beyond_doubt, mask_part, parts_of, unexplained
+from sluice_inspect.images.page_parts import Part, beyond_doubt, mask_cells, mask_part, parts_of, unexplained
 from sluice_inspect.images.views import max_over_channels
 
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
-_BLEEDING_LEAST: Final = 60  # cells of such text
+_BLEEDING_PARTS: Final = 20  # marks of text, unlike those of a box
+_BOX: Final = 12.0  # millimetres of such a box
 _BLEEDING_DARKER: Final = 0.97, 0.75  # share of it that is darker than the page, and where it is blurred even more
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
 _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
@@ -35,6 +36,7 @@ _LONE_FAR: Final = 14.0  # millimetres around it without a mark
 _EDGE: Final = 7.0  # millimetres from the edge of a page in which a line along it, or from it, begins
 _THIN: Final = 1.6  # millimetres of a streak, with the cells at its border
 _STREAK: Final = 10.0  # the same of its length
+_STREAK_FAINT: Final = 13.0  # levels of one of which pieces are seen that reach no edge
 _STREAKS_MOST: Final = 8
 _CORNER: Final = (7.0, 56.0)  # millimetres of a corner that is folded over; a letter is smaller
 _OUTLINES: Final = 5  # straight lines of its outline
@@ -60,15 +62,18 @@ def mask_handling(page: Page) -> None:
         *_holes(parts, width, height),
         *_staples(parts, width, height),
         *_crossings(page, parts),
-        *_at_border(parts, width, height),
-        *_streaks(parts, width, height),
-        *_folded_corners(parts, width, height),
     ]
+    is_flat = _is_flat(page)
+    if not is_flat:
+        handled += [*_at_border(parts, width, height), *_streaks(parts, width, height)]
+    reach = max(1.5, 8 / page.scale)  # as far as blocks of a JPEG reach
     for part in handled:
-        mask_part(page, part, max(1.5, 8 / page.scale))  # as far as blocks of a JPEG reach
-    if _is_flat(page):
-        return  # no scanner leaves paper and glass without any noise: a dot on it was drawn
-    known = {id(part) for part in handled}
+        mask_part(page, part, reach)
+    if is_flat:
+        return  # no scanner leaves paper and glass without any noise: a dot or a line on it was drawn
+    corners = _folded_corners(parts, width, height)
+    mask_cells(page, corners, reach)
+    known = {id(part) for part in handled + corners}
     for part in _lone([part for part in beyond_doubt(page, everything) if id(part) not in known]):
         mask_part(page, part, 0.7)
     # Grains of noise, which are faint, are judged in full resolution.
@@ -229,9 +234,9 @@ def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
             thin = [part for part in thin if abs(part.centre[across] - first.centre[across]) > 0.6]
             start, end = min(part.near(along) for part in line), max(part.far(along) for part in line)
             covered = sum(part.far(along) - part.near(along) for part in line) / (end - start)
-            is_faint = max(part.contrast for part in line) < _FAINT
+            is_faint = max(part.contrast for part in line) < _STREAK_FAINT
             is_from_edge = (start < _EDGE or end > length - _EDGE) and end - start >= _STREAK and covered > 0.6
-            if is_from_edge or (end - start > 0.5 * length and (covered > 0.6 or is_faint)):
+            if is_from_edge or (is_faint and end - start > 0.5 * length):
                 places.append(first.centre[across])
                 streaks += line
         if len(places) > _STREAKS_MOST:
@@ -257,12 +262,12 @@ def _folded_corners(parts: list[Part], width: float, height: float) -> list[Part
 
 
 def _has_straight_lines(part: Part) -> bool:
-    """Return whether a part is made of few straight lines."""
+    """Return whether a part is made of several straight lines."""
     points = (part.cells[part.strengths > 0.4 * part.contrast] * part.unit).astype(np.float64)
     count, random = len(points), np.random.default_rng(0)
-    for _ in range(_OUTLINES):
+    for number in range(_OUTLINES):
         if len(points) < max(4, 0.2 * count):
-            return True
+            return number > 1
         pairs = points[random.integers(len(points), size=(200, 2))]
         ahead = pairs[:, 1] - pairs[:, 0]
         lengths = np.hypot(ahead[:, 0], ahead[:, 1])
@@ -354,6 +359,13 @@ def _is_straight(part: Part) -> bool:
     return bool(_WIRE_LEAST <= long <= _STAPLE[1] and short < 1.5)
 
 
+def _is_box(part: Part) -> bool:
+    """Return whether a part is a filled area or an outline of straight lines; a line is neither."""
+    if min(part.width, part.height) < _BOX:
+        return False
+    return part.size * part.unit**2 > 0.4 * part.width * part.height or _has_straight_lines(part)
+
+
 def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
     """Take for background what shines through from the other side; return whether that are all marks, `parts`.
 
@@ -371,7 +383,7 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
         return False
     if is_text and max(part.contrast for part in parts) < _BLOTCH:
         return True
-    if sum(part.size for part in parts) < _BLEEDING_LEAST:
+    if len(parts) < _BLEEDING_PARTS and not any(_is_box(part) for part in parts):
         return False
     rest = page.levels - page.background
     rest[page.masked] = 0
@@ -384,7 +396,7 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
     # What the paper blurred has no edges: little is left without its own blur.
     edges = float(np.sqrt(max(np.square((rest - blurred(rest, 1))[marked]).mean() - page.noise**2, 0.0)))
     share = edges / float(np.abs(rest[marked]).max(axis=1).mean())
-    if share > (0.3 if darker >= _BLEEDING_DARKER[0] else 0.2):
+    if share > (0.3 if darker >= _BLEEDING_DARKER[0] and len(parts) >= _BLEEDING_PARTS else 0.2):
         return False
     if share <= 0.2:
         blurry = blurred(rest, 1)

@@ -1,5 +1,6 @@
 """The marks on a page: what stands out of its background, in connected parts."""
 
+import math
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -117,3 +118,15 @@ def mask_part(page: Page, part: Part, pad: float) -> None:
     top, bottom = (round((line + sign * pad) * page.scale) for line, sign in ((part.top, -1), (part.bottom, 1)))
     left, right = (round((line + sign * pad) * page.scale) for line, sign in ((part.left, -1), (part.right, 1)))
     page.masked[max(0, top) : bottom, max(0, left) : right] = True
+
+
+def mask_cells(page: Page, parts: list[Part], pad: float) -> None:
+    """Mask the cells of parts, not their boxes, and `pad` millimetres around them."""
+    step = max(1, round(CELL * page.scale))
+    height, width = page.masked.shape
+    plane = np.zeros((-(-height // step), -(-width // step)), dtype=np.float32)
+    for part in parts:
+        plane[part.cells[:, 0], part.cells[:, 1]] = 1
+    by = math.ceil(pad * page.scale / step)
+    near = greatest_around(greatest_around(plane, by).T, by).T > 0
+    page.masked |= near.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]

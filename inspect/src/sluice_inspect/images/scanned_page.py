@@ -27,8 +27,8 @@ _LEFT_LIGHT: Final = 15.0  # levels of the light that is left when edges and fol
 _STARS: Final = 12
 _STARS_MOST: Final = 500
 _DARK_LEAST: Final = 1.2  # levels by which a stroke is darker than a dark page
-_DARK_NOISE: Final = 5.5  # the same in standard deviations of its grain
-_DARK_SHARE: Final = 0.08  # share of five millimetres that strokes take
+_DARK_NOISE: Final = 6.5  # the same in standard deviations of its grain
+_DARK_SHARE: Final = 0.1  # share of five millimetres that strokes take
 _DRAWN: Final = 0.98  # share of pixels that equal their neighbour, which no scanner leaves
 
 
@@ -95,7 +95,7 @@ def shows_scene(image: Image.Image) -> bool:
         return False
     if float(np.median(page.background)) < PAPER:
         return _shows_stars(page) or _shows_dark_writing(page)
-    if is_grid(parts_of(page)):
+    if is_grid(unexplained(page)):
         return True
     inner = page.background[:: round(4 * page.scale), :: round(4 * page.scale)].mean(axis=2)[3:-3, 3:-3]
     if float(np.ptp(np.percentile(inner, (1, 99)))) < _SCENE:

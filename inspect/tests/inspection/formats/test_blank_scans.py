@@ -10,6 +10,7 @@ from PIL import Image, ImageDraw
 
 from sluice_inspect import inspect
 from sluice_inspect.images.blank import picture_is_blank
+from tests.inspection.formats import scan_judging
 from tests.inspection.formats.image_samples import animated, grey_picture, noise_field
 from tests.inspection.formats.scan_samples import BLANK_KINDS, CONTENT_KINDS, draw_scan
 from tests.rows import each_row
@@ -84,6 +85,48 @@ def test_mark_on_a_scan_and_photo_are_not_blank(kind: str) -> None:
     assert outcome_of(kind, CONTENT_SEEDS[kind]) == "ok"
     if kind in {"pencil", "word", "page_number"}:
         assert outcome_of(kind, CONTENT_SEEDS[kind], "PDF") == "ok"
+
+
+# Traces that are drawn otherwise: a corner that is folded over, a lid in lines, streaks that end, a table of the back.
+@each_row(("kind", "seed"), [("turned_corner", 103), ("lid_border", 100), ("streaks", 103), ("bleed_box", 111)])
+def test_trace_as_it_is_drawn_for_scoring_is_blank(kind: str, seed: int) -> None:
+    data = scan_judging.draw(kind, seed).encoded("JPEG")
+    assert inspect(io.BytesIO(data), filename="scan.jpg").outcome == "blank"
+
+
+def test_line_or_word_on_a_crumpled_page_is_not_blank() -> None:
+    scan = draw_scan("crumpled", BLANK_SEEDS["crumpled"]).image.convert("L")
+    assert picture_is_blank(scan)
+    level, lined, written = int(np.median(np.asarray(scan))), scan.copy(), scan.copy()
+    ImageDraw.Draw(lined).line((300, 300, 300, 380), fill=level - 45, width=2)
+    ImageDraw.Draw(written).text((185, 380), "see 7", fill=level - 45, font_size=18)
+    assert not picture_is_blank(lined)
+    assert not picture_is_blank(written)
+
+
+def test_line_from_the_edge_is_a_streak_and_a_line_within_the_page_is_none() -> None:
+    for top, blank in ((0, True), (200, False)):
+        page = empty_page()
+        page[top : top + 300, 400:402] -= 60
+        assert picture_is_blank(grey_picture(page)) is blank
+
+
+def test_word_on_a_corner_that_is_folded_over_is_not_blank() -> None:
+    scan = scan_judging.draw("turned_corner", 103).image.convert("L")
+    assert picture_is_blank(scan)
+    ImageDraw.Draw(scan).text((scan.width - 145, 85), "see 7", fill=60, font_size=20)
+    assert not picture_is_blank(scan)
+
+
+def test_dots_at_regular_distances_are_print_and_the_same_at_random_ones_are_dust() -> None:
+    random = np.random.default_rng(1)
+    for regular in (True, False):
+        page = empty_page()
+        for top in range(60, 1140, 90):
+            for left in range(60, 800, 90):
+                y, x = (top, left) if regular else (int(random.integers(30, 1140)), int(random.integers(30, 800)))
+                page[y : y + 3, x : x + 3] -= 90
+        assert picture_is_blank(grey_picture(page)) is not regular
 
 
 @each_row(("trace", "place"), [(with_edge_shadow, (22, 500)), (with_lamp, (300, 900)), (with_fold, (300, 576))])
