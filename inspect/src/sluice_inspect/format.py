@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from typing import Final
 
+from sluice_inspect.extensions import Promise
 from sluice_inspect.parts import Opener
 from sluice_inspect.report import FactSheet, Limits, Measure
 from sluice_inspect.source import Source
@@ -134,6 +135,17 @@ class Format:
     def gives(self) -> frozenset[str]:
         """The names of the facts that a report on such a file may have."""
         return _FACTS_OF_FAMILIES.get(self.family, frozenset()) | self.own_facts | {"flags_complete"}
+
+    @property
+    def promise(self) -> Promise | None:
+        """What its extensions promise."""
+        if self.family is Family.FONT:
+            return None
+        if self.family is Family.ARCHIVE:
+            return Promise.ARCHIVE
+        if self.is_text:
+            return Promise.TEXT
+        return Promise.DOCUMENT if self.may_be_text else Promise.BINARY
 
 
 # Name, Python module or shared library of the system (either will do), and what is missing without it.

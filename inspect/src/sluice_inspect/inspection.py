@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
 
-from sluice_inspect import sniff
+from sluice_inspect import registry, sniff
 from sluice_inspect.budget import shared_time
 from sluice_inspect.facts.measure import measure_facts
 from sluice_inspect.format import Examination, Format
@@ -20,7 +20,7 @@ from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.polyglot import second_format
 from sluice_inspect.programs import SCRIPT
 from sluice_inspect.programs import recognise as recognise_program
-from sluice_inspect.registry import FORMATS, format_named, format_of
+from sluice_inspect.registry import format_named, format_of
 from sluice_inspect.report import (
     UNKNOWN_TYPE,
     FactSheet,
@@ -169,7 +169,7 @@ def preload() -> None:
         importlib.import_module(name)
     for name in _CODECS:
         codecs.lookup(name)
-    for each in FORMATS:
+    for each in registry.FORMATS:
         if each.missing_reader:
             continue
         with _temporary_file() as file:
@@ -262,7 +262,7 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
     if _is_misplaced_page(source, named, extension):
         return _FileType(None, "text/html", f"named .{extension}, but the content is a web page")
 
-    found = sniff.recognise(source, FORMATS, named)
+    found = sniff.recognise(source, registry.FORMATS, named)
     # A text may begin with the letters of a binary format, as one on GIF89a does.
     if found is not None and found is not named and sniff.is_plain_text(source):
         found = None if _examine(source, found, limits).integrity is Outcome.CORRUPT else found
