@@ -26,6 +26,4 @@ _RAW: Final = json.loads(Path(__file__).with_suffix(".json").read_text(encoding=
 LIST: Final[Mapping[str, Listed]] = {name: Listed(**fields) for name, fields in _RAW.items()}
 FORMAT_NAMES: Final = frozenset(LIST)
 # English names for people, by the name of a format, by extension or by the beginning of a media type.
-NAMES_FOR_PEOPLE: Final[Mapping[str, str]] = {
-    code: name for each in LIST.values() for code, name in each.names.items()
-}
+NAMES_FOR_PEOPLE: Final[Mapping[str, str]] = {code: name for each in LIST.values() for code, name in each.names.items()}

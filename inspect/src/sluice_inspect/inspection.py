@@ -12,10 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
 
+from PIL import Image
+
 from sluice_inspect import registry, sniff
 from sluice_inspect.budget import shared_time
 from sluice_inspect.facts.measure import measure_facts
 from sluice_inspect.format import Examination, Format
+from sluice_inspect.media import playback
 from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.polyglot import second_format
 from sluice_inspect.programs import SCRIPT
@@ -167,17 +170,25 @@ def preload() -> None:
     sniff.preload()
     for name in _LAZY_MODULES:
         importlib.import_module(name)
+    if playback.INSTALLED:
+        importlib.import_module("av.subtitles.codeccontext")  # PyAV loads it with the first subtitles
+    Image.init()  # loads the decoders of all pictures: those in documents may be of any kind
     for name in _CODECS:
         codecs.lookup(name)
     for each in registry.FORMATS:
-        if each.missing_reader:
-            continue
-        with _temporary_file() as file:
-            file.write(each.sample())
-            file.flush()
-            report = inspect_file(file.fileno(), filename=f"sample.{min(each.extensions)}")
-        if report.outcome is not Outcome.OK or report.finding or report.format != each.name:
-            raise RuntimeError(f"the {each.name} check does not work here: {report.outcome} {report.detail}")
+        inspect_sample(each)
+
+
+def inspect_sample(each: Format) -> None:
+    """Inspect the sample of a format whose reader is installed. Raise `RuntimeError` if it is not found good."""
+    if each.missing_reader:
+        return
+    with _temporary_file() as file:
+        file.write(each.sample())
+        file.flush()
+        report = inspect_file(file.fileno(), filename=f"sample.{min(each.extensions)}")
+    if report.outcome is not Outcome.OK or report.finding or report.format != each.name:
+        raise RuntimeError(f"the {each.name} check does not work here: {report.outcome} {report.detail}")
 
 
 @contextmanager
@@ -262,7 +273,8 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
     if _is_misplaced_page(source, named, extension):
         return _FileType(None, "text/html", f"named .{extension}, but the content is a web page")
 
-    found = sniff.recognise(source, registry.FORMATS, named)
+    is_named = named is not None and named.matches(source)
+    found = named if is_named else sniff.recognise(source, registry.FORMATS, None)  # which has all formats loaded
     # A text may begin with the letters of a binary format, as one on GIF89a does.
     if found is not None and found is not named and sniff.is_plain_text(source):
         found = None if _examine(source, found, limits).integrity is Outcome.CORRUPT else found

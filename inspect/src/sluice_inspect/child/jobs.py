@@ -1,19 +1,25 @@
 """The jobs that a worker can run, and what it loads for them. Imported in the zygote and its children only.
 
-Importing this module loads no parser: `preload` does, on the order `load`.
+Importing this module loads no parser: `preload` and `preload_for` do, on the order `load`.
 """
 
 # ruff: noqa: PLC0415  (see above)
 
 import encodings
+import functools
 import importlib
+import os
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Final
 
 from sluice_inspect.child.shared_buffer import SharedBufferWriter
 from sluice_inspect.report import Outcome
-from sluice_inspect.source import Source
+from sluice_inspect.source import MemorySource, Source
 
 
 def check(fd: int, filename: str) -> Mapping[str, object]:
@@ -62,13 +68,29 @@ def _scan(
     return {name: value for name, value in report.items() if value}
 
 
+def _complete(function: Callable[..., Mapping[str, object]]) -> Callable[..., Mapping[str, object]]:
+    """Return the job; it raises `NotLoaded` whenever it needed what is not loaded, whatever came of that."""
+
+    @functools.wraps(function)
+    def run(*arguments: object) -> Mapping[str, object]:
+        _postponed.missed = ""  # to test its lock, a worker tries to open a folder
+        try:
+            return function(*arguments)
+        finally:
+            if _postponed.missed:
+                raise NotLoaded(_postponed.missed)
+
+    return run
+
+
 JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
-    function.__name__: function for function in (check, scan, check_and_scan, extract_hidden, extract_all)
+    function.__name__: _complete(function) for function in (check, scan, check_and_scan, extract_hidden, extract_all)
 }
 
 
 def preload() -> None:
     """Load what a confined worker can no longer load: every parser, and every codec that a file could name."""
+    _postponed.end()
     from sluice_inspect import inspection
     from sluice_inspect.threats import scan as threats
 
@@ -77,6 +99,128 @@ def preload() -> None:
             importlib.import_module(f"encodings.{module.name}")
     inspection.preload()
     threats.preload()
+
+
+def preload_for(extensions: Sequence[str], *, scanned: bool) -> None:
+    """Load what good files of these extensions need: a command reads a few files, and loading costs more than they do.
+
+    A job on a file that needs more raises `NotLoaded`; `preload` then loads the rest.
+    """
+    _postponed.begin()
+    from sluice_inspect import inspection, registry
+
+    if scanned:
+        from sluice_inspect.threats import encoded, rulebook
+
+        encoded.preload()
+        rulebook.compiled()
+    for extension in extensions:
+        named = registry.format_of(extension)
+        if named is None:
+            _ = registry.FORMATS  # one of them may recognise the content
+        else:
+            inspection.inspect_sample(named)
+            if scanned:
+                _scan(MemorySource(bytearray(named.sample())), "")
+    _postponed.watch_children()
+
+
+class NotLoaded(Exception):
+    """A job needed a module or a file that was not loaded before its process was locked. `str()` names it."""
+
+
+class _LaterModule(ModuleType):
+    """A library that is loaded as soon as one of its names is used."""
+
+    def __getattr__(self, name: str) -> object:
+        _load_now(self)
+        return getattr(self, name)
+
+
+class _LaterLoader(Loader):
+    """Makes a module, and leaves its code for later. `importlib.util.LazyLoader` runs it at the second import."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__class__ = _LaterModule
+
+
+def _load_package_of(name: str) -> None:
+    package = sys.modules.get(name.rpartition(".")[0])
+    if package is not None:
+        _load_now(package)
+
+
+def _load_now(module: ModuleType) -> None:
+    if type(module) is _LaterModule:
+        _load_package_of(module.__name__)
+    spec = module.__spec__
+    if type(module) is _LaterModule and spec is not None and isinstance(spec.loader, _LaterLoader):
+        module.__class__ = ModuleType
+        module.__loader__ = spec.loader = spec.loader.loader
+        spec.loader.exec_module(module)
+
+
+class _Postponed(MetaPathFinder):
+    """Libraries that load when one of their names is first used, and what locked children would have loaded."""
+
+    # Those that take longest to load. A module that names one imports it at its top, and uses it in functions only.
+    _LIBRARIES: Final = frozenset({
+        "PIL.Image", "PIL.ImageSequence", "av", "email", "lxml.etree", "msoffcrypto", "msoffcrypto.method",
+        "msoffcrypto.method.ecma376_agile", "msoffcrypto.method.ecma376_standard", "msoffcrypto.method.rc4",
+        "msoffcrypto.method.rc4_cryptoapi", "msoffcrypto.method.xor_obfuscation", "numpy", "pikepdf", "pypdfium2",
+        "pypdfium2.raw", "yara_x",
+    })  # fmt: skip
+
+    def __init__(self) -> None:
+        self.missed = ""
+        self._loader_pid = 0
+
+    def begin(self) -> None:
+        """Postpone from now on."""
+        sys.meta_path.insert(0, self)
+
+    def end(self) -> None:
+        """Load what was postponed, and postpone nothing more."""
+        if self not in sys.meta_path:
+            return
+        sys.meta_path.remove(self)
+        self._loader_pid = 0
+        for name in sorted(self._LIBRARIES & sys.modules.keys()):
+            _load_now(sys.modules[name])
+
+    def watch_children(self) -> None:
+        """Note what a child of this process tries to load."""
+        self._loader_pid = os.getpid()
+        sys.addaudithook(self._audit)
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return where to load one of the libraries from, later."""
+        self._note(name)
+        if name not in self._LIBRARIES:
+            _load_package_of(name)
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _LaterLoader(spec.loader)
+        return spec
+
+    def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
+        # A descriptor, as of the file under inspection, is no path.
+        if event in {"open", "ctypes.dlopen"} and not isinstance(arguments[0], int):
+            self._note(str(arguments[0]))
+
+    def _note(self, name: str) -> None:
+        if self._loader_pid not in {0, os.getpid()}:
+            self.missed = self.missed or name
+
+
+_postponed: Final = _Postponed()
 
 
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:

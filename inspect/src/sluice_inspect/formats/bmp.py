@@ -2,6 +2,8 @@
 # In most rows any value is a colour, so damage cannot be seen. Run lengths are followed here, since decoders clip
 # wrong ones silently. What Pillow does not draw of a complete file is unsupported, not corrupt.
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass

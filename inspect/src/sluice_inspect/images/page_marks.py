@@ -1,15 +1,19 @@
 """The marks that scanning and handling leave on a page: holes, staples, dust, corners, creases, bleed-through."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.images.page_model import BLOTCHED, Page, blurred, greatest_around, texture
 from sluice_inspect.images.views import max_over_channels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
@@ -59,7 +63,7 @@ class _Part:
     def far(self, axis: int) -> float:
         return self.bottom if axis else self.right
 
-    def distance(self, other: "_Part") -> float:
+    def distance(self, other: _Part) -> float:
         """Return the millimetres between two boxes along the axis in which they are further apart."""
         return max(other.left - self.right, self.left - other.right, other.top - self.bottom, self.top - other.bottom)
 

@@ -105,6 +105,14 @@ class SandboxHealth:
     limits: Mapping[str, int | str]
 
 
+@dataclass(frozen=True, slots=True)
+class FewFiles:
+    """What a command is about to check: files of these extensions, which are searched for threats if `scanned`."""
+
+    extensions: frozenset[str]  # lower case, without the dot
+    scanned: bool
+
+
 class Sandbox(Protocol):
     """Runs jobs on sealed bytes in confined worker processes."""
 
@@ -122,10 +130,11 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def start(self, *, every_format: bool = True) -> None:
+    async def start(self, *, every_format: bool = True, only: FewFiles | None = None) -> None:
         """Begin, load every format and check one good file of each. Raise `SandboxBroken` naming those that failed.
 
-        Without `every_format` only the first one is tested, which shows that workers work here.
+        Without `every_format` only the first one is tested, which shows that workers work here. With `only`, no more is
+        loaded than those files need if they are what their names say; the first other file has the rest loaded.
         """
         ...
 

@@ -2,6 +2,8 @@
 # Other codings in the same container (uncompressed, JPEG 2000, VVC) have no decoder here: they are unsupported once the
 # container is found complete. Image sequences are decoded as films are. Metadata is not judged.
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Final
 

@@ -2,6 +2,8 @@
 # Strict parsers refuse one readable PDF in eight, since readers repair a lot, so warnings never decide. What decides: a
 # cut end, holes of zeros, page content that does not decode, and several damaged streams in one file.
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

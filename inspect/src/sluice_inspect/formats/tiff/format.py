@@ -2,6 +2,8 @@
 # Our own strict readers judge directories and common packings, libtiff (in Pillow) the others (fax, old JPEG, WebP).
 # If it does not know a layout of samples that unpacked well, the page passes without being drawn.
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
