@@ -42,6 +42,7 @@ from sluice_inspect.signatures import is_sniffed_as_page, is_web_archive, is_web
 from sluice_inspect.sniff import FOREIGN, TEXT, extension_of
 from sluice_inspect.source import HEAD_BYTES, MemoryBacked, Source
 from sluice_inspect.subject import Subject
+from sluice_inspect.text.late_pattern import LatePattern
 from sluice_inspect.text.plaintext import is_white_space
 from sluice_inspect.text.xml_encodings import begins_as_xml
 
@@ -177,6 +178,7 @@ def preload() -> None:
         codecs.lookup(name)
     for each in registry.FORMATS:
         inspect_sample(each)
+    LatePattern.compile_all()
 
 
 def inspect_sample(each: Format) -> None:

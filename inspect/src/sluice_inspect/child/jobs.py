@@ -171,7 +171,7 @@ class _Postponed(MetaPathFinder):
 
     # Those that take longest to load. A module that names one imports it at its top, and uses it in functions only.
     _LIBRARIES: Final = frozenset({
-        "PIL.Image", "PIL.ImageSequence", "av", "email", "lxml.etree", "msoffcrypto", "msoffcrypto.method",
+        "PIL.AvifImagePlugin", "PIL.Image", "PIL.ImageSequence", "av", "email", "email.parser", "email.policy", "lxml.etree", "msoffcrypto", "msoffcrypto.method",
         "msoffcrypto.method.ecma376_agile", "msoffcrypto.method.ecma376_standard", "msoffcrypto.method.rc4",
         "msoffcrypto.method.rc4_cryptoapi", "msoffcrypto.method.xor_obfuscation", "numpy", "pikepdf", "pypdfium2",
         "pypdfium2.raw", "yara_x",
