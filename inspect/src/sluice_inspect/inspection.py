@@ -169,16 +169,21 @@ def preload() -> None:
     Raise `RuntimeError` if a sample is not found good.
     """
     sniff.preload()
+    preload_codecs()
     for name in _LAZY_MODULES:
         importlib.import_module(name)
     if playback.INSTALLED:
         importlib.import_module("av.subtitles.codeccontext")  # PyAV loads it with the first subtitles
     Image.init()  # loads the decoders of all pictures: those in documents may be of any kind
-    for name in _CODECS:
-        codecs.lookup(name)
     for each in registry.FORMATS:
         inspect_sample(each)
     LatePattern.compile_all()
+
+
+def preload_codecs() -> None:
+    """Load the codecs of what is read most."""
+    for name in _CODECS:
+        codecs.lookup(name)
 
 
 def inspect_sample(each: Format) -> None:

@@ -114,6 +114,7 @@ def preload_for(extensions: Sequence[str], *, scanned: bool) -> None:
 
         encoded.preload()
         rulebook.compiled()
+    inspection.preload_codecs()
     for extension in extensions:
         named = registry.format_of(extension)
         if named is None:

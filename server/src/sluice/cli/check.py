@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from sluice.cli.environment import start_zygote, task_settings
+from sluice.cli.environment import settings_if_set, start_zygote
 from sluice.cli.local_rules import notes_on, read_rules, report_by_rules
 from sluice_client.cli import output
 from sluice_client.cli.dry_run import Printer, Reported, check_by_service
@@ -112,7 +112,7 @@ def check(
         return check_by_service(files_in(paths), key, target_of(url, api_key, profile), json=json)
     if rules_file is not None:
         return _check_by_rules(context, files_in(paths), rules_file, json=json)
-    settings = task_settings()
+    settings = settings_if_set()
     launched = start_zygote(context)
 
     import asyncio
@@ -159,7 +159,7 @@ async def _print_verdicts(opened: "Sandbox", files: Sequence[Path], rules: "Rule
 
 def _check_by_rules(context: typer.Context, files: Sequence[Path], rules_file: Path, *, json: bool) -> int:
     """Judge the files by the rules in a YAML file, print the reports, and return the exit code."""
-    settings = task_settings()
+    settings = settings_if_set()
     launched = start_zygote(context)
 
     import asyncio
@@ -193,8 +193,12 @@ async def _each(
     quiet: bool,
 ) -> AsyncGenerator[T, None]:
     """Start the sandbox and yield the result for each file, in their order, with a progress bar unless `quiet`."""
+    from sluice_inspect.extensions import extension_of
+    from sluice_inspect.sandbox import FewFiles
+
     async with aclosing(opened) as sandbox:
-        await sandbox.start(every_format=False)
+        extensions = frozenset(extension_of(path.name) for path in files)
+        await sandbox.start(every_format=False, only=FewFiles(extensions, scanned=False))
         workers = int((await sandbox.health()).limits["workers"])
         with output.progress("checking", len(files), unit="items", quiet=quiet) as advance:
             async with aclosing(_in_order(files, lambda path: judge(path, sandbox), workers)) as results:
@@ -231,13 +235,18 @@ async def _in_order(
 
 async def _examined(path: Path, sandbox: "Sandbox") -> "Facts":
     """Return what is measured of a file. Raise `_Unreadable`."""
-    from sluice.uploads.inspection import examine
+    from sluice.errors import ServiceUnavailable
     from sluice.uploads.names import extension_of
-    from sluice.uploads.values import Facts
+    from sluice.uploads.values import ExamineFact, Facts
+    from sluice_inspect.sandbox import NoWorker, SandboxBroken
 
     name = os.fsencode(path.name).decode("utf-8", "replace")
     with _sealed_file(path) as sealed:
-        examined = await examine(sealed, path.name, _TENANT, sandbox)
+        result = await sandbox.run("check", sealed, filename=path.name, tenant_id=_TENANT)
+        if isinstance(result, NoWorker):
+            health = await sandbox.health()
+            raise SandboxBroken(health.detail) if health.state == "down" else ServiceUnavailable("file checker")
+        examined = ExamineFact.of(result)
         return Facts(name, extension_of(name), sealed.size, sealed.sha256.hex(), examined=examined)
 
 
