@@ -1,10 +1,8 @@
 """`Report.from_json` returns a well-formed report or raises `ValueError`, whatever a child process writes."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given

@@ -285,6 +285,7 @@ class ZygoteSandbox:
             max_workers=self._max_workers,
             files_per_worker=self._files_per_worker,
             idle_seconds=self._idle_seconds,
+            spares=0 if self._only else 1,
         )
 
     def _on_zygote_exit(self) -> None:
