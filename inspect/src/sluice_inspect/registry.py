@@ -16,8 +16,8 @@ from sluice_inspect.format_list import LIST, Listed
 from sluice_inspect.parts import Opener
 
 if TYPE_CHECKING:
-    FORMATS: Final[tuple[Format, ...]]
-    OPENERS: Final[Mapping[str, Opener]]
+    FORMATS: tuple[Format, ...]
+    OPENERS: Mapping[str, Opener]
 
 # Imported by its name: formats import what is shared, and some of that asks the registry when it is called.
 _PACKAGE: Final = "sluice_inspect.formats"

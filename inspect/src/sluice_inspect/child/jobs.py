@@ -19,7 +19,7 @@ from typing import Final
 
 from sluice_inspect.child.shared_buffer import SharedBufferWriter
 from sluice_inspect.report import Outcome
-from sluice_inspect.source import MemorySource, Source
+from sluice_inspect.source import MemoryBacked, Source
 
 
 def check(fd: int, filename: str) -> Mapping[str, object]:
@@ -122,7 +122,8 @@ def preload_for(extensions: Sequence[str], *, scanned: bool) -> None:
         else:
             inspection.inspect_sample(named)
             if scanned:
-                _scan(MemorySource(bytearray(named.sample())), "")
+                with MemoryBacked(named.sample()) as sample:
+                    _scan(sample, "")
     _postponed.watch_children()
 
 
@@ -134,7 +135,7 @@ class _LaterModule(ModuleType):
     """A library that is loaded as soon as one of its names is used."""
 
     def __getattr__(self, name: str) -> object:
-        _load_now(self)
+        _load_now(self.__name__)
         return getattr(self, name)
 
 
@@ -151,18 +152,15 @@ class _LaterLoader(Loader):
         module.__class__ = _LaterModule
 
 
-def _load_package_of(name: str) -> None:
-    package = sys.modules.get(name.rpartition(".")[0])
-    if package is not None:
-        _load_now(package)
-
-
-def _load_now(module: ModuleType) -> None:
-    if type(module) is _LaterModule:
-        _load_package_of(module.__name__)
+def _load_now(name: str) -> None:
+    """Run the code of a library that was left for later, after that of its package. Do nothing for other modules."""
+    if not isinstance(sys.modules.get(name), _LaterModule):
+        return
+    _load_now(name.rpartition(".")[0])
+    module = sys.modules[name]
     spec = module.__spec__
-    if type(module) is _LaterModule and spec is not None and isinstance(spec.loader, _LaterLoader):
-        module.__class__ = ModuleType
+    if isinstance(module, _LaterModule) and spec is not None and isinstance(spec.loader, _LaterLoader):
+        module.__class__ = ModuleType  # type: ignore[assignment]  # it is no longer what it was narrowed to
         module.__loader__ = spec.loader = spec.loader.loader
         spec.loader.exec_module(module)
 
@@ -172,10 +170,10 @@ class _Postponed(MetaPathFinder):
 
     # Those that take longest to load. A module that names one imports it at its top, and uses it in functions only.
     _LIBRARIES: Final = frozenset({
-        "PIL.AvifImagePlugin", "PIL.Image", "PIL.ImageSequence", "av", "email", "email.parser", "email.policy", "lxml.etree", "msoffcrypto", "msoffcrypto.method",
-        "msoffcrypto.method.ecma376_agile", "msoffcrypto.method.ecma376_standard", "msoffcrypto.method.rc4",
-        "msoffcrypto.method.rc4_cryptoapi", "msoffcrypto.method.xor_obfuscation", "numpy", "pikepdf", "pypdfium2",
-        "pypdfium2.raw", "yara_x",
+        "PIL.AvifImagePlugin", "PIL.Image", "PIL.ImageSequence", "av", "email", "email.parser", "email.policy",
+        "lxml.etree", "msoffcrypto", "msoffcrypto.method", "msoffcrypto.method.ecma376_agile",
+        "msoffcrypto.method.ecma376_standard", "msoffcrypto.method.rc4", "msoffcrypto.method.rc4_cryptoapi",
+        "msoffcrypto.method.xor_obfuscation", "numpy", "pikepdf", "pypdfium2", "pypdfium2.raw", "yara_x",
     })  # fmt: skip
 
     def __init__(self) -> None:
@@ -193,7 +191,7 @@ class _Postponed(MetaPathFinder):
         sys.meta_path.remove(self)
         self._loader_pid = 0
         for name in sorted(self._LIBRARIES & sys.modules.keys()):
-            _load_now(sys.modules[name])
+            _load_now(name)
 
     def watch_children(self) -> None:
         """Note what a child of this process tries to load."""
@@ -204,7 +202,7 @@ class _Postponed(MetaPathFinder):
         """Return where to load one of the libraries from, later."""
         self._note(name)
         if name not in self._LIBRARIES:
-            _load_package_of(name)
+            _load_now(name.rpartition(".")[0])
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:

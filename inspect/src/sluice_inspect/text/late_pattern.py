@@ -11,7 +11,7 @@ class LatePattern(Generic[AnyStr]):
     _all: ClassVar[list["LatePattern[str] | LatePattern[bytes]"]] = []
 
     def __init__(self, text: AnyStr, flags: int = 0) -> None:
-        self._text: Final = text
+        self._text: Final[AnyStr] = text
         self._flags: Final = flags
         self._all.append(self)
 
