@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from sluice_inspect.extensions import extension_of
 from sluice_inspect.inspector import Inspector, InspectorUnavailable, Verdict
 from sluice_inspect.report import WalkerFailed, printable
 from sluice_inspect.sandbox import FewFiles, SandboxBroken
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str] | None = None, inspector: Inspector | None = N
         return _inspect_all(options.files, None, as_json=options.json)
     if inspector is not None:
         return _inspect_all(options.files, inspector, as_json=options.json)
-    only = FewFiles(frozenset(extension_of(name) for name in options.files), scanned=True)
+    only = FewFiles.named(options.files, scanned=True)
     try:
         with Inspector(only=only) as started:
             return _inspect_all(options.files, started, as_json=options.json)

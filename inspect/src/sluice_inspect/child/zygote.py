@@ -170,13 +170,12 @@ class Zygote:
         worker.silence_output()
         self._address_space = worker.memory_in_use()[0] + self._memory_bytes
         self._is_partly_loaded = True
-        if only is not None:
-            return  # its children live too short for the garbage collector
         # Keep the garbage collector off the pages that children share with us.
-        gc.collect()
+        if only is None:
+            gc.collect()
         gc.freeze()
         gc.enable()
-        self._is_loaded = True
+        self._is_loaded = only is None
 
     def _reply_load(self, client: _Client, *, may_test: bool = True) -> None:
         if self._fault:

@@ -193,12 +193,10 @@ async def _each(
     quiet: bool,
 ) -> AsyncGenerator[T, None]:
     """Start the sandbox and yield the result for each file, in their order, with a progress bar unless `quiet`."""
-    from sluice_inspect.extensions import extension_of
     from sluice_inspect.sandbox import FewFiles
 
     async with aclosing(opened) as sandbox:
-        extensions = frozenset(extension_of(path.name) for path in files)
-        await sandbox.start(every_format=False, only=FewFiles(extensions, scanned=False))
+        await sandbox.start(every_format=False, only=FewFiles.named((path.name for path in files), scanned=False))
         workers = int((await sandbox.health()).limits["workers"])
         with output.progress("checking", len(files), unit="items", quiet=quiet) as advance:
             async with aclosing(_in_order(files, lambda path: judge(path, sandbox), workers)) as results:
