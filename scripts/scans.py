@@ -1,9 +1,10 @@
 """Score the blank rule on drawn scans: empty pages as scanners and phones make them, and pages with little on them.
 
-    python scripts/scans.py [--count 20] [--first 0] [--judging] [--format JPEG] [--list]
+    python scripts/scans.py [--count 20] [--first 0] [--judging | --wide] [--format JPEG] [--list]
 
-Each kind is drawn `--count` times. `--judging` draws from other ranges than those that the rules were developed with.
-The pictures are drawn by inspect/tests/inspection/formats/scan_samples.py from their kind and seed, so that any can be had again.
+Each kind is drawn `--count` times. The pictures are drawn by scan_samples.py of inspect/tests/inspection/formats from
+their kind and seed, so that any can be had again; `--wide` draws from wider ranges. With those the rules were made.
+`--judging` scores with the pictures of scan_judging.py, which was written without knowledge of the rules.
 """
 
 import argparse
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "inspect"))  # for the tests\
 
 from sluice_inspect import inspect
 from sluice_inspect.inspection import preload
-from tests.inspection.formats.scan_samples import BLANK_KINDS, CONTENT_KINDS, draw_scan
+from tests.inspection.formats import scan_judging, scan_samples
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,13 +26,16 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=20, help="pictures of each kind")
     parser.add_argument("--first", type=int, default=0, help="seed of the first picture")
-    parser.add_argument("--judging", action="store_true", help="draw from the other ranges")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--judging", action="store_true", help="draw with the independent generator")
+    source.add_argument("--wide", action="store_true", help="draw from wider ranges")
     parser.add_argument("--format", default="", help="JPEG, PNG, PDF, TIFF, WEBP; by default they take turns")
     parser.add_argument("--kind", action="append", help="only this kind; may be repeated")
     parser.add_argument("--list", action="store_true", help="list the misjudged pictures")
     options = parser.parse_args(arguments)
     preload()
-    for kinds, expected in ((BLANK_KINDS, True), (CONTENT_KINDS, False)):
+    drawn = scan_judging if options.judging else scan_samples
+    for kinds, expected in ((drawn.BLANK_KINDS, True), (drawn.CONTENT_KINDS, False)):
         right = total = 0
         for kind in kinds:
             if options.kind and kind not in options.kind:
@@ -56,7 +60,9 @@ def _score(kind: str, options: argparse.Namespace, *, expected: bool) -> tuple[l
     wrong, slowest = [], 0.0
     for seed in range(options.first, options.first + options.count):
         plugin = options.format or ("JPEG", "PDF", "JPEG", "PNG")[seed % 4]
-        data = draw_scan(kind, seed, judging=options.judging).encoded(plugin)
+        judging = options.judging
+        scan = scan_judging.draw(kind, seed) if judging else scan_samples.draw_scan(kind, seed, wide=options.wide)
+        data = scan.encoded(plugin)
         began = time.process_time()
         report = inspect(io.BytesIO(data), filename=f"scan.{plugin.lower()}")
         slowest = max(slowest, time.process_time() - began)

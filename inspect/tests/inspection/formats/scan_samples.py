@@ -1,6 +1,6 @@
 """Draw empty pages as scanners and phones make them, and pages and photos with little on them, by kind and seed."""
 # A page is paper (1 is white) times light, plus what lies on it; then noise, and JPEG. Lengths are in millimetres.
-# `judging` widens the ranges and adds shapes of light that the rules were not developed with.
+# `wide` widens the ranges and adds shapes of light. What the rules are scored with is drawn by scan_judging.py.
 
 import io
 import math
@@ -48,11 +48,11 @@ class Scan:
 class _Sheet:
     """A sheet of paper under construction."""
 
-    def __init__(self, random: np.random.Generator, *, judging: bool) -> None:
-        self.random, self.judging = random, judging
+    def __init__(self, random: np.random.Generator, *, wide: bool) -> None:
+        self.random, self.wide = random, wide
         self.phone = bool(random.random() < 0.35)
         self.dpi = int(random.choice([75, 100, 150, 200, 300], p=[0.25, 0.4, 0.25, 0.08, 0.02]))
-        sides = [(210, 297), (216, 279), *([(176, 250), (216, 330)] if judging else [(148, 210)])]
+        sides = [(210, 297), (216, 279), *([(176, 250), (216, 330)] if wide else [(148, 210)])]
         size = sides[int(random.integers(len(sides)))]
         if random.random() < 0.2:
             size = size[::-1]
@@ -126,13 +126,13 @@ def _lid_border(sheet: _Sheet) -> None:
 
 def _lamp(sheet: _Sheet, levels: float | None = None) -> None:
     """Light the page unevenly, by 45 levels and more."""
-    levels = sheet.between(45, 105 if not sheet.judging else 125) if levels is None else levels
+    levels = sheet.between(45, 105 if not sheet.wide else 125) if levels is None else levels
     x, y = sheet.x / sheet.size[0] - 0.5, sheet.y / sheet.size[1] - 0.5
     turn = sheet.between(0, 2 * math.pi)
     slope = (x * math.cos(turn) + y * math.sin(turn)) / 1.42 + 0.5
     far = np.hypot(x - sheet.between(-0.3, 0.3), y - sheet.between(-0.3, 0.3))
     shapes: list[Plane] = [slope, 1 - far**2 / 0.7, slope**2, 1 - 0.5 * (4 * x * x + 4 * y * y)]
-    if sheet.judging:
+    if sheet.wide:
         shapes += [np.exp(-(far**2) / 0.3), 1 / (1 + 2.5 * far**2), np.sin(slope * 2.2), 1 - 4 * x * x]
     shape = shapes[int(sheet.random.integers(len(shapes)))]
     shape = (shape - shape.min()) / max(float(np.ptp(shape)), 1e-6)
@@ -243,7 +243,7 @@ def _streaks(sheet: _Sheet) -> None:
     """Draw what dirt on the glass of a feeder leaves: lines from edge to edge, all in the direction of the feed."""
     down = bool(sheet.random.random() < 0.8)
     across, along, side = (sheet.x, sheet.y, sheet.size[0]) if down else (sheet.y, sheet.x, sheet.size[1])
-    for _ in range(int(sheet.random.integers(1, 6 if not sheet.judging else 8))):
+    for _ in range(int(sheet.random.integers(1, 6 if not sheet.wide else 8))):
         distance = across - sheet.between(2, side - 2)
         width, depth = max(sheet.between(0.08, 0.4), 0.35 / sheet.scale), sheet.between(0.04, 0.5)
         if sheet.random.random() < 0.25:
@@ -255,7 +255,7 @@ def _streaks(sheet: _Sheet) -> None:
 def _crumpled(sheet: _Sheet) -> None:
     """Crumple the page and smooth it: creases in all directions, whose sides face the lamp differently."""
     shade = np.zeros_like(sheet.light)
-    for _ in range(int(sheet.random.integers(8, 30 if not sheet.judging else 40))):
+    for _ in range(int(sheet.random.integers(8, 30 if not sheet.wide else 40))):
         centre = sheet.between(0, sheet.size[0]), sheet.between(0, sheet.size[1])
         turn, half = sheet.between(0, math.pi), sheet.between(15, 90)
         along = (sheet.x - centre[0]) * math.cos(turn) + (sheet.y - centre[1]) * math.sin(turn)
@@ -292,19 +292,19 @@ def _hand_shadow(sheet: _Sheet) -> None:
     limb(40, 400, 0, sheet.between(45, 70))
     for finger in range(int(sheet.random.integers(1, 5))):
         limb(-sheet.between(40, 80), 10, -27 + 18 * finger, sheet.between(13, 19))
-    soft = mask.filter(ImageFilter.GaussianBlur(sheet.between(3 if not sheet.judging else 2, 16) * sheet.scale))
+    soft = mask.filter(ImageFilter.GaussianBlur(sheet.between(3 if not sheet.wide else 2, 16) * sheet.scale))
     dark = sheet.between(0.12, 0.45)
     sheet.light *= (1 - dark * np.asarray(soft, dtype=np.float32) / 255).astype(np.float32)
 
 
 def _vignette(sheet: _Sheet) -> None:
     far = np.hypot(sheet.x / sheet.size[0] - 0.5, sheet.y / sheet.size[1] - 0.5) / 0.71
-    power = sheet.between(1.8, 4 if not sheet.judging else 5)
+    power = sheet.between(1.8, 4 if not sheet.wide else 5)
     sheet.light *= (1 - sheet.between(0.15, 0.5) * far**power).astype(np.float32)
 
 
 def _dust(sheet: _Sheet) -> None:
-    for _ in range(int(sheet.random.integers(3, 30 if not sheet.judging else 45))):
+    for _ in range(int(sheet.random.integers(3, 30 if not sheet.wide else 45))):
         x, y = sheet.between(1, sheet.size[0] - 1), sheet.between(1, sheet.size[1] - 1)
         radius = max(sheet.between(0.06, 0.3), 0.4 / sheet.scale)
         reach = math.ceil(radius * sheet.scale) + 2
@@ -320,7 +320,7 @@ def _spiral_pad(sheet: _Sheet) -> None:
     on_top = bool(sheet.random.random() < 0.4)
     length, across = (sheet.size[0], sheet.y) if on_top else (sheet.size[1], sheet.x)
     along = sheet.x if on_top else sheet.y
-    pitch = [8.47, 6.35, 5.5, 9.52][int(sheet.random.integers(4 if sheet.judging else 2))]
+    pitch = [8.47, 6.35, 5.5, 9.52][int(sheet.random.integers(4 if sheet.wide else 2))]
     half, inset = pitch * sheet.between(0.22, 0.32), sheet.between(4, 9)
     count = int((length - 2 * sheet.between(6, 14)) / pitch)
     first = (length - (count - 1) * pitch) / 2
@@ -409,11 +409,11 @@ def _phone_photo(sheet: _Sheet) -> None:
         _desk(sheet)
 
 
-def _lens_cap(random: np.random.Generator, *, judging: bool) -> Scan:
+def _lens_cap(random: np.random.Generator, *, wide: bool) -> Scan:
     """Draw a frame that was taken with the cap on: noise of the sensor, its rows, hot pixels, and a glow at a corner."""
     width, height = [(1600, 1200), (1280, 960), (2016, 1512), (1024, 768), (1080, 1920)][int(random.integers(5))]
     planes = np.full((height, width, 3), random.uniform(2, 18), dtype=np.float32)
-    strength = random.uniform(1, 14 if not judging else 18)
+    strength = random.uniform(1, 14 if not wide else 18)
     planes += random.normal(0, strength, planes.shape) * np.array([1.1, 0.8, 1.3])
     planes += random.normal(0, strength * 0.12, (height, 1, 1)) + random.normal(0, strength * 0.06, (1, width, 1))
     for _ in range(int(random.integers(0, 60))):
@@ -811,22 +811,22 @@ _DRAWN: Final[dict[str, Callable[[np.random.Generator], Scan]]] = {
 _ALONE: Final = frozenset({"bleed_through", "heavy_jpeg", "bleed_box", "phone_photo"})  # not under marks
 
 
-def draw_scan(kind: str, seed: int, *, judging: bool = False) -> Scan:
-    """Return the picture of a kind for a seed; `judging` draws from other ranges, and other pictures for that seed."""
-    random = np.random.default_rng([seed, zlib.crc32(kind.encode()), int(judging)])
+def draw_scan(kind: str, seed: int, *, wide: bool = False) -> Scan:
+    """Return the picture of a kind for a seed; `wide` draws from other ranges, and other pictures for that seed."""
+    random = np.random.default_rng([seed, zlib.crc32(kind.encode()), int(wide)])
     if kind == "lens_cap":
-        return _lens_cap(random, judging=judging)
+        return _lens_cap(random, wide=wide)
     if kind in _DRAWN:
         return _DRAWN[kind](random)
     if kind in CONTENT_KINDS and kind not in _MARKS:
         return _photo(random, kind)
-    sheet = _Sheet(random, judging=judging)
+    sheet = _Sheet(random, wide=wide)
     if kind in _ARTEFACTS:
         _ARTEFACTS[kind](sheet)
         return sheet.finish(kind)
     _handled(
         sheet,
-        int(random.integers(2, 4 if not judging else 5)) if kind in {"mixed", "pages"} else int(random.integers(0, 3)),
+        int(random.integers(2, 4 if not wide else 5)) if kind in {"mixed", "pages"} else int(random.integers(0, 3)),
     )
     if kind in _MARKS:
         _MARKS[kind](sheet)
@@ -839,7 +839,7 @@ def draw_scan(kind: str, seed: int, *, judging: bool = False) -> Scan:
     if kind == "pages":
         others = []
         for _ in range(int(random.integers(1, 4))):
-            other = _Sheet(random, judging=judging)
+            other = _Sheet(random, wide=wide)
             _handled(other, int(random.integers(0, 3)))
             others.append(other.finish(kind).image)
         return Scan(kind, scan.image, scan.quality, scan.dpi, tuple(others))
