@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sluice_inspect import inspect_file
 from sluice_inspect.facts import pages, texts
 from sluice_inspect.formats import epub
+from sluice_inspect.text.late_pattern import LatePattern
 from tests.inspection.facts import Row, facts_of, flags, flags_of
 from tests.inspection.formats.office_packages import package_of, parts_of
 from tests.inspection.formats.pdf_samples import pdf, resaved, stream, text
@@ -720,6 +721,9 @@ WORDS += [
     "javascript:",
     "/",
 ]
+
+
+LatePattern.compile_all()  # which takes longer than Hypothesis gives an example on a busy machine
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=9).map("".join))
