@@ -190,12 +190,19 @@ def inspect_sample(each: Format) -> None:
     """Inspect the sample of a format whose reader is installed. Raise `RuntimeError` if it is not found good."""
     if each.missing_reader:
         return
-    with _temporary_file() as file:
-        file.write(each.sample())
-        file.flush()
+    with open_sample(each) as file:
         report = inspect_file(file.fileno(), filename=f"sample.{min(each.extensions)}")
     if report.outcome is not Outcome.OK or report.finding or report.format != each.name:
         raise RuntimeError(f"the {each.name} check does not work here: {report.outcome} {report.detail}")
+
+
+@contextmanager
+def open_sample(each: Format) -> Iterator[IO[bytes]]:
+    """Yield a file with the sample of a format."""
+    with _temporary_file() as file:
+        file.write(each.sample())
+        file.flush()
+        yield file
 
 
 @contextmanager

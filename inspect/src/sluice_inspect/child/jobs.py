@@ -19,7 +19,7 @@ from typing import Final
 
 from sluice_inspect.child.shared_buffer import SharedBufferWriter
 from sluice_inspect.report import Outcome
-from sluice_inspect.source import MemoryBacked, Source
+from sluice_inspect.source import Source
 
 
 def check(fd: int, filename: str) -> Mapping[str, object]:
@@ -119,11 +119,11 @@ def preload_for(extensions: Sequence[str], *, scanned: bool) -> None:
         named = registry.format_of(extension)
         if named is None:
             _ = registry.FORMATS  # one of them may recognise the content
-        else:
+        elif not named.missing_reader:
             inspection.inspect_sample(named)
             if scanned:
-                with MemoryBacked(named.sample()) as sample:
-                    _scan(sample, "")
+                with inspection.open_sample(named) as sample:
+                    _scan(sample.fileno(), "")
     _postponed.watch_children()
 
 

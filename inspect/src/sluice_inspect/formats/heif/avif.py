@@ -45,7 +45,8 @@ def _examine(source: Source, limits: Limits) -> Examination:
     if source.size > _FILE_BYTES:
         raise Unsupported(f"the file is larger than the {_FILE_BYTES} bytes that its decoder takes")
     sizes = _decode_strictly(source, boxes, items, limits) if _INSTALLED and "libdav1d" in av.codecs_available else {}
-    AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # the sandbox allows no more
+    if AvifImagePlugin.SUPPORTED:  # asked first: a plugin that is left for later loads now, and registers its format
+        AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # the sandbox allows no more
     try:
         with Image.open(source.open(), formats=["AVIF"]) as picture:
             width, height = picture.size
