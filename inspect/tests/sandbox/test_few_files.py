@@ -77,7 +77,9 @@ async def _judged(sandbox: ZygoteSandbox, content: bytes, filename: str) -> obje
     return {**result.payload, "check": {**check, "ms": 0}}
 
 
-@each_row("name", ["avif", "csv", "docx", "gz", "html", "jpeg", "pdf", "png", "rar", "rtf", "svg", "xls", "xlsx", "zip"])
+@each_row(
+    "name", ["avif", "csv", "docx", "gz", "html", "jpeg", "pdf", "png", "rar", "rtf", "svg", "xls", "xlsx", "zip"]
+)
 async def test_file_of_a_named_format_is_judged_with_what_is_loaded_for_it(name: str, whole: ZygoteSandbox) -> None:
     extension, content = min(SAMPLES[name].extensions), SAMPLES[name].sample()
     sandbox = ZygoteSandbox()
