@@ -98,7 +98,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
     if run and not run.is_intact:
         raise Corrupt("a frame of the FLAC is damaged or cut: its checksum does not match")
     try:
-        played = play(source, "flac", deadline, on_sound=decoded.add)
+        played = play(source, "flac", deadline, on_sound=decoded.add, is_whole=True)
     except Corrupt:
         # FFmpeg fails on streams that change their format midway, which the format allows.
         run = run or _follow_frames(source, audio)

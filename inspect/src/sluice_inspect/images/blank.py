@@ -283,18 +283,19 @@ def _background_surface(view: PictureView, background: _Background) -> Callable[
     smooth = _median_of_neighbours(background.middles)
     across = np.arange(view.width, dtype=np.float32)
     wide = np.stack(
-        [
-            [np.interp(across, background.centres_x, line[:, channel]) for channel in range(line.shape[1])]
-            for line in smooth
-        ]
-    ).astype(np.float32)  # cell rows x channels x width
+        [np.stack([np.interp(across, background.centres_x, channel) for channel in line.T], axis=1) for line in smooth]
+    ).astype(np.float32)  # cell rows x width x channels
 
     def band(start: int, height: int) -> Levels:
         position = np.interp(np.arange(start, start + height), background.centres_y, np.arange(len(wide)))
         above = position.astype(np.int64)
-        below = np.minimum(above + 1, len(wide) - 1)
         share = (position - above).astype(np.float32)[:, None, None]
-        mixed: Levels = (wide[above] * (1 - share) + wide[below] * share).transpose(0, 2, 1)
+        mixed: Levels = np.empty((height, *wide.shape[1:]), np.float32)
+        for cell in range(int(above[0]), int(above[-1]) + 1):
+            first, last = np.searchsorted(above, (cell, cell + 1))
+            rows = mixed[first:last]
+            np.multiply(wide[cell], 1 - share[first:last], out=rows)
+            rows += wide[min(cell + 1, len(wide) - 1)] * share[first:last]
         return mixed
 
     return band

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import BLOTCHED, CELLS_LEAST, POWERS, Page, fitted, powers, texture
+from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Page, fitted, powers
 from sluice_inspect.images.views import Levels
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ _EVEN: Final = 12.0  # levels between the brightest and the darkest part of a pa
 _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]
 _FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
 _EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
+_NEARLY_LIT: Final = 0.85  # the same if the rest is faintly darker
+_DARKER_FAINT: Final = 0.04  # share of the light that is missing there
+_LIGHTER_FAINT: Final = 0.02  # share of such a page that is brighter than that surface
 _LIT: Final = 0.4  # the same of a page with shadows
 _HALF_LIT: Final = 0.5  # the same if nothing is lighter
 _MOSTLY_LIT: Final = 0.6  # the same if the shadows are faint
@@ -28,10 +31,16 @@ _LIGHTER: Final = 0.07  # share of such a page that is brighter than that surfac
 _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond its outermost part
 _DEEP_SHADOW: Final = 0.2
 _SHADOW: Final = 0.07  # the same where it is darkest
+_SHADOW_DEEP: Final = 0.12  # share of the light that is missing throughout a shadow that covers any part of a page
+_SHADOW_EVEN: Final = (0.62, 0.94)  # share of such a page that is in the light or the shadow, not in its soft edge
+_SHADOW_BEYOND: Final = 0.02  # the same that is brighter or darker than both
+_SHADOW_PART: Final = 0.05  # the same of each of the two at least
 
 
-def is_lit_paper(page: Page, *, is_creased: bool) -> bool:
+def is_lit_paper(page: Page, *, is_creased: bool = False, is_text: bool = False) -> bool:
     """Return whether the background is paper under some lamp, with soft shadows or without: of one tint, and bright.
+
+    `is_text`: text of the other side shines through.
 
     Most of such a page is a smooth surface, and what is not, is darker. Fog, clouds and walls are neither.
     """
@@ -64,16 +73,64 @@ def is_lit_paper(page: Page, *, is_creased: bool) -> bool:
         return False
     light = np.log(np.maximum(values, 1))
     grain = 0.7 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0
-    is_blotched = texture(page) > BLOTCHED
-    off = (0.02 if is_blotched else 0.01 if page.folds else 0.006) + grain
+    off = (_FACET / 2 if is_creased else 0.02 if is_text else 0.01 if page.folds else 0.006) + grain
     surface = np.concatenate(terms, axis=1)
     for rest in _unlit(light, surface, used, off):
         if is_creased and float((np.abs(rest) <= _FACET).mean()) > 0.95:
             return True
-        if float((np.abs(rest) <= off).mean()) >= _EVENLY_LIT or _is_shadowed(rest, off, _SHADOW):
+        lit = float((np.abs(rest) <= off).mean())
+        if (
+            lit >= _EVENLY_LIT
+            or (lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
+            or _is_shadowed(rest, off, _SHADOW)
+        ):
             return True
+    if _is_half_shadowed(light[used], surface[used][:, _SECOND_DEGREE], off):
+        return True
     # In a deep shadow the light that is left comes from everywhere, and is less even.
     return any(_is_shadowed(rest, off + 0.009, _DEEP_SHADOW) for rest in _unlit(light, surface, used, off + 0.009))
+
+
+def _is_only_faintly_darker(rest: NDArray[np.float64], off: float) -> bool:
+    """Return whether nothing is lighter than the lit surface, and little is a little darker: the other side."""
+    return float((rest > off + 0.002).mean()) <= _LIGHTER_FAINT and float(np.percentile(rest, 1)) >= -_DARKER_FAINT
+
+
+def _is_half_shadowed(light: NDArray[np.float64], terms: NDArray[np.float64], off: float) -> bool:
+    """Return whether a page is evenly lit but for one shadow that is as deep everywhere, with a soft edge."""
+    plain = light - terms @ fitted(terms, light)
+    for start in (light, plain):
+        is_dark, used = start < _between(start), np.ones(len(light), dtype=bool)
+        depth, rest = 0.0, start
+        for number in range(12):
+            both = np.concatenate([terms, is_dark[:, None]], axis=1)
+            if used.sum() < max(CELLS_LEAST, 0.3 * len(light)):
+                break
+            factors = fitted(both[used], light[used])
+            depth, rest = -float(factors[-1]), light - terms @ factors[:-1]
+            is_dark = rest < -depth / 2
+            near = np.abs(np.where(is_dark, rest + depth, rest))
+            used = near <= (max(2.5 * off, 0.02) if number < 8 else 1.5 * off)
+        even = np.abs(np.where(is_dark, rest + depth, rest)) <= off
+        beyond = ((rest > 2 * off) | (rest < -depth - 2 * off)).mean()
+        if (
+            depth >= _SHADOW_DEEP
+            and _SHADOW_EVEN[0] <= even.mean() <= _SHADOW_EVEN[1]
+            and beyond <= _SHADOW_BEYOND
+            and min((even & is_dark).mean(), (even & ~is_dark).mean()) >= _SHADOW_PART
+        ):
+            return True
+    return False
+
+
+def _between(values: NDArray[np.float64]) -> float:
+    """Return the value that parts values into two groups that differ most, by Otsu's method."""
+    ordered = np.sort(values)
+    below = np.arange(1, len(ordered))
+    total = np.cumsum(ordered)
+    apart = total[:-1] / below - (total[-1] - total[:-1]) / (len(ordered) - below)
+    at = int(np.argmax(below * (len(ordered) - below) * apart**2))
+    return float(ordered[at] + ordered[at + 1]) / 2
 
 
 def _is_shadowed(rest: NDArray[np.float64], off: float, least: float) -> bool:

@@ -21,9 +21,10 @@ _LINES_MOST: Final = 12  # lines of one direction from edge to edge that are no 
 _REGULAR_LEAST: Final = 4
 _TILT: Final = 5.0  # millimetres by which such a line is askew at most
 _SEEN: Final = 0.7  # share of its length in which it is seen
+_KNOWN: Final = 0.6  # share of it that is not covered
 _FOLD_MOST: Final = 75.0  # levels of a fold; a darker line is drawn, unless it is exactly in line with the picture
 _STREAK_MOST: Final = 140.0
-_HORIZONS: Final = ((1.5, 0.45, 4.0, 12.0, 2.5, math.inf), (4.5, 0.6, 8.0, 22.0, 7.0, 1.4))
+_HORIZONS: Final = ((1.5, 0.45, 4.0, 12.0, 2.5, 3.0), (4.5, 0.6, 8.0, 22.0, 7.0, 1.4))
 """Of a sharp and of a blurred horizon: millimetres in which how much of it is complete, from where to where the tones
 beside it are, levels between them at least, and how many times as far apart they are further away at most."""
 _PERSISTS: Final = 0.6  # share of a step between two tones that is still there further away
@@ -31,10 +32,11 @@ _EDGE_LEAST: Final = 22.0  # millimetres in which a dark edge has no gap
 _STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
 _CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turned corner takes
 _CORNER_SPREAD: Final = 14.0  # levels within it
+_CORNER_DARK: Final = 35.0  # levels along its line, beyond those of the corner
 _CORNER_SHADOW: Final = 9.0  # millimetres beside it
 
 
-def model_edges(page: Page) -> None:
+def model_edges(page: Page, *, is_crumpled: bool = False) -> None:
     """Take for background, or mask, the dark edges of a scan, whose brightness is the same all along."""
     depths = []
     outside = _mask_outside(page)
@@ -59,7 +61,8 @@ def model_edges(page: Page) -> None:
         depths[-1] = round(float(np.percentile(line, 98)) + 4.5 * page.scale)
         abrupt = max_over_channels(np.abs(levels[:most] - background[:most])) > page.threshold
         if abrupt.any(axis=0).mean() > 0.1:  # the background follows a soft shadow
-            _subtract_along(page.scale, (levels, background, masked), line, (-most, round(5 * page.scale)))
+            reach = -most, round(5 * page.scale)
+            _subtract_along(page.scale, (levels, background, masked), line, reach, only_better=is_crumpled)
     for turn, (levels, background, masked) in enumerate(rotations(page)):
         masked[: max(1, round(2 * page.scale))] = True
         # Where two edges meet, neither is the same all along: there only strokes differ from what is around them.
@@ -134,10 +137,9 @@ def model_corners(page: Page) -> None:
         if (np.abs(levels[:side, :side][inner] - usual).max(axis=1) <= _CORNER_SPREAD + 5 * page.noise).mean() < 0.8:
             continue
         background[:side, :side][distance < 0] = usual
-        # as far as blocks of a JPEG reach
-        masked[:side, :side] |= (np.abs(distance) < max(1.6, 8 / page.scale)) | (
-            (distance < 0) & (np.minimum(x, y) < 2)
-        )
+        # as far as blocks of a JPEG reach; what is written across it is darker
+        line = (np.abs(distance) < max(1.6, 8 / page.scale)) | ((distance < 0) & (np.minimum(x, y) < 2))
+        masked[:side, :side] |= line & (shade < _CORNER_DARK + 1.5 * float(np.median(shade[inner])))
         _subtract_beside(page, (levels[:side, :side], background[:side, :side]), distance)
 
 
@@ -195,11 +197,14 @@ def _smoothed(plane: NDArray[np.float32], window: int) -> NDArray[np.float32]:
     return means
 
 
-def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Line, reach: tuple[int, int]) -> None:
+def _subtract_along(
+    scale: float, planes: tuple[Levels, Levels, Mask], line: Line, reach: tuple[int, int], *, only_better: bool = False
+) -> None:
     """Make the brightness that is usual at each distance from a line across the page the background there.
 
     It is taken as a share of the background beside the line, below it or on both sides, whose shadows cross the line.
-    What is there only here and there, such as a word in the shadow, still differs from it.
+    What is there only here and there, such as a word in the shadow, still differs from it. `only_better`: only where
+    less is left by that, since the parts of a crumpled page at its edge differ.
     """
     levels, background, masked = planes
     height, width = levels.shape[:2]
@@ -229,6 +234,10 @@ def _subtract_along(scale: float, planes: tuple[Levels, Levels, Mask], line: Lin
             )
     usual *= beside
     valid = inside & ~np.isnan(usual[..., 0])
+    if only_better:
+        off = [max_over_channels(np.abs(levels[rows, columns] - other)) for other in (background[rows, columns], usual)]
+        before, after = (_smoothed(np.where(valid, one, 0).sum(axis=0)[None], 18 * round(scale)) for one in off)
+        valid &= after < 1.2 * before
     background[rows[valid], columns[valid]] = usual[valid]
     # A sharp transition is a matter of single pixels.
     slope = max_over_channels(np.abs(np.diff(usual, axis=0, append=usual[-1:])))
@@ -270,7 +279,7 @@ def model_lines(page: Page) -> bool:
     Return False if their number or regular distances show that they are printed.
     """
     for is_turned, (levels, background, masked) in zip((False, True), rotations(page), strict=False):
-        lines = _lines(page, np.where(masked[..., None], background, levels))
+        lines = _lines(page, np.where(masked[..., None], background, levels), masked)
         places = np.sort([float(line.mean()) for line in lines])
         if len(places) > _LINES_MOST or _is_regular(np.diff(places)):
             return False
@@ -289,13 +298,14 @@ def _is_regular(distances: NDArray[np.float64]) -> bool:
     return float((np.abs(distances - usual) < 0.08 * usual).mean()) > 0.6
 
 
-def _lines(page: Page, levels: Levels) -> list[Line]:
+def _lines(page: Page, levels: Levels, masked: Mask) -> list[Line]:
     """Return the rows of each faint straight line that reaches from the left to the right edge."""
     height, width = levels.shape[:2]
     count = max(8, round(width / (7 * page.scale)))
     edges = np.linspace(0, width, count + 1).astype(np.int64)
     grey = levels.mean(axis=2)
     means = np.stack([np.median(grey[:, a:b], axis=1) for a, b in pairwise(edges)], axis=1)
+    known = np.stack([masked[:, a:b].mean(axis=1) < 0.5 for a, b in pairwise(edges)], axis=1)
     strength = _valleys_and_ridges(means, round(2.2 * page.scale))
     least = max(1.2, 0.8 * page.noise, 4 * float(strength.mean()))
     by = max(1, round(0.35 * page.scale))
@@ -307,8 +317,10 @@ def _lines(page: Page, levels: Levels) -> list[Line]:
     for tilt in range(-most, most + 1, max(1, by)):
         shifted = (np.arange(height)[:, None] + np.rint(tilt * places).astype(np.int64)) % height
         turned = near[shifted, np.arange(count)]
-        seen = turned > least
-        share = seen.mean(axis=1)
+        there = known[shifted, np.arange(count)]
+        seen = (turned > least) & there
+        share = np.where(there.mean(axis=1) > _KNOWN, seen.sum(axis=1) / np.maximum(there.sum(axis=1), 1), 0)
+        seen |= ~there
         share[(seen[:, :reaches].sum(axis=1) < reaches - 1) | (seen[:, -reaches:].sum(axis=1) < reaches - 1)] = 0
         # of lines that pass through the same row the strongest is the right one
         score = np.where(share >= _SEEN, share + 0.001 * np.minimum(turned, 100).mean(axis=1), 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import BLOTCHED, Page, blurred, greatest_around, texture
+from sluice_inspect.images.page_model import Page, blurred, greatest_around
 from sluice_inspect.images.views import max_over_channels
 
 if TYPE_CHECKING:
@@ -25,19 +25,25 @@ _LOW_STAPLE: Final = 25.0  # millimetres from both edges of a lower corner in wh
 _RINGING: Final = 2.5  # millimetres around a dark mark in which compression leaves faint ones
 _RINGS: Final = 0.2  # their share of its contrast
 _RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
-_CREASE: Final = 30.0  # levels of a crease at most
-_CREASE_LENGTH: Final = 30.0  # millimetres of most of them: no written word is so long
-_CREASES_LEAST: Final = 120.0  # millimetres of all creases together
+_CROSSING: Final = 30.0  # levels of the mark where two folds cross, at most
 _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its border
+_LARGE: Final = 1.5  # times as large as that are some of many, with what compression leaves around them
+_DUSTY: Final = 4  # specks of which some may be that large
+_MANY: Final = 10  # specks of which two may be beside each other
+_GRID: Final = 0.12  # share by which the distances of printed dots vary at most
+_GRID_LEAST, _GRID_MOST = 40, 3000  # such dots
 _FAINT: Final = 30.0  # levels
+_BORDER: Final = 4.0  # millimetres from the edge of a page
+_BORDER_LONG: Final = 4.5  # millimetres of a mark there that is no word
+_BORDER_MOST: Final = 5
 _FLAT: Final = 0.99  # share of a page that has the same level, where there is no noise
 _ALONE: Final = 2.5  # millimetres around it without a mark
-_SPECKS_MOST: Final = 60
+_SPECKS_MOST: Final = 150
 _CELLS_MOST: Final = 40_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """Connected marks; its box and centre are in millimetres."""
 
     cells: NDArray[np.int64]  # rows and columns of a grid of about half a millimetre
@@ -51,32 +57,38 @@ class _Part:
 
     @property
     def size(self) -> int:
+        """The number of its cells."""
         return len(self.cells)
 
     @property
     def centre(self) -> tuple[float, float]:
+        """The middle of its box, across and down."""
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
-
-    def near(self, axis: int) -> float:
-        return self.top if axis else self.left
-
-    def far(self, axis: int) -> float:
-        return self.bottom if axis else self.right
-
-    def distance(self, other: _Part) -> float:
-        """Return the millimetres between two boxes along the axis in which they are further apart."""
-        return max(other.left - self.right, self.left - other.right, other.top - self.bottom, self.top - other.bottom)
 
     @property
     def width(self) -> float:
+        """The width of its box."""
         return self.right - self.left
 
     @property
     def height(self) -> float:
+        """The height of its box."""
         return self.bottom - self.top
 
+    def near(self, axis: int) -> float:
+        """Return where its box begins, across (0) or down (1)."""
+        return self.top if axis else self.left
 
-def parts_of(page: Page) -> list[_Part]:
+    def far(self, axis: int) -> float:
+        """Return where its box ends, across (0) or down (1)."""
+        return self.bottom if axis else self.right
+
+    def distance(self, other: "Part") -> float:
+        """Return the millimetres between two boxes along the axis in which they are further apart."""
+        return max(other.left - self.right, self.left - other.right, other.top - self.bottom, self.top - other.bottom)
+
+
+def parts_of(page: Page) -> list[Part]:
     """Return what stands out of the background, in connected parts. Too much of it is one part."""
     off = page.off
     step = max(1, round(CELL * page.scale))
@@ -110,23 +122,24 @@ def parts_of(page: Page) -> list[_Part]:
     return parts
 
 
-def unexplained(page: Page) -> list[_Part]:
+def unexplained(page: Page) -> list[Part]:
     """Return the parts that are beyond doubt; small and faint ones are judged in full resolution."""
     return [part for part in parts_of(page) if part.size > 2 and (part.size > 8 or part.contrast > 2 * page.threshold)]
 
 
-def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float) -> _Part:
+def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float) -> Part:
     (top, left), (bottom, right) = cells.min(axis=0), cells.max(axis=0) + 1
     strengths = strongest[cells[:, 0], cells[:, 1]]
     contrast = float(np.percentile(strengths, 90))
-    return _Part(cells, unit, left * unit, top * unit, right * unit, bottom * unit, contrast, strengths)
+    return Part(cells, unit, left * unit, top * unit, right * unit, bottom * unit, contrast, strengths)
 
 
-def mask_spiral(page: Page) -> None:
-    """Mask the holes of a spiral, which would look like a fold."""
+def mask_punched(page: Page) -> None:
+    """Mask punched holes, which lines may cross, and those of a spiral, which would look like a fold."""
     height, width = (side / page.scale for side in page.masked.shape)
-    for part in _torn_holes([part for part in parts_of(page) if part.size > 1], width, height):
-        _mask_part(page, part, max(1.5, 8 / page.scale))
+    parts = [part for part in parts_of(page) if part.size > 1]
+    for part in (*_torn_holes(parts, width, height), *_holes(parts, width, height)):
+        mask_part(page, part, max(1.5, 8 / page.scale))
 
 
 def mask_handling(page: Page) -> None:
@@ -138,31 +151,22 @@ def mask_handling(page: Page) -> None:
         *_holes(parts, width, height),
         *_staples(parts, width, height),
         *_crossings(page, parts),
+        *_at_border(parts, width, height),
     ]
     for part in handled:
-        _mask_part(page, part, max(1.5, 8 / page.scale))  # as far as blocks of a JPEG reach
+        mask_part(page, part, max(1.5, 8 / page.scale))  # as far as blocks of a JPEG reach
     if _is_flat(page):
         return  # no scanner leaves paper and glass without any noise: a dot on it was drawn
     known = {id(part) for part in handled}
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
     for part in _specks([part for part in seen if id(part) not in known], max(_SPECK, 4.5 / page.scale)):
-        _mask_part(page, part, 0.7)
+        mask_part(page, part, 0.7)
         _mask_rings(page, part)
 
 
-def mask_cells(page: Page, parts: list[_Part]) -> None:
-    """Mask what parts cover, and what is near them."""
-    step = max(1, round(CELL * page.scale))
-    height, width = page.masked.shape
-    plane = np.zeros((-(-height // step), -(-width // step), 1), dtype=np.float32)
-    for part in parts:
-        plane[part.cells[:, 0], part.cells[:, 1]] = 1
-    near = blurred(plane, round(3.5 * page.scale / step))[..., 0] > 1e-6
-    page.masked |= near.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
-
-
-def _mask_part(page: Page, part: _Part, pad: float) -> None:
+def mask_part(page: Page, part: Part, pad: float) -> None:
+    """Mask the box of a part and `pad` millimetres around it."""
     top, bottom = (round((line + sign * pad) * page.scale) for line, sign in ((part.top, -1), (part.bottom, 1)))
     left, right = (round((line + sign * pad) * page.scale) for line, sign in ((part.left, -1), (part.right, 1)))
     page.masked[max(0, top) : bottom, max(0, left) : right] = True
@@ -174,7 +178,7 @@ def _is_flat(page: Page) -> bool:
     return bool(counts.max() > _FLAT * counts.sum())
 
 
-def _mask_rings(page: Page, part: _Part) -> None:
+def _mask_rings(page: Page, part: Part) -> None:
     """Mask the faint marks around a dark one, as far as blocks of colours in a JPEG reach."""
     pad = min(4.0, 16 / page.scale)
     top, left = (max(0, round((start - pad) * page.scale)) for start in (part.top, part.left))
@@ -184,14 +188,14 @@ def _mask_rings(page: Page, part: _Part) -> None:
     page.masked[around] |= off < _RINGS_FAR * part.contrast
 
 
-def _specks(parts: list[_Part], most: float) -> list[_Part]:
-    """Return the specks of dust: tiny, with nothing near that they could be a dot of, and not all over the page."""
-    specks = []
+def _specks(parts: list[Part], most: float) -> list[Part]:
+    """Return the specks of dust: tiny, with nothing near that they could be a dot of, and no grid."""
+    alone, pairs = [], []
     contrasts = np.array([part.contrast for part in parts])
     boxes = np.array([(part.left, part.top, part.right, part.bottom) for part in parts]).reshape(-1, 4)
+    sizes = np.maximum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
     for index, part in enumerate(parts):
-        # No letter that small is read if it is faint.
-        if max(part.width, part.height) > (most if part.contrast >= _FAINT else 1.3 * most):
+        if sizes[index] > _LARGE * most:
             continue
         gaps = np.maximum(
             np.maximum(boxes[:, 0] - part.right, part.left - boxes[:, 2]),
@@ -199,12 +203,33 @@ def _specks(parts: list[_Part], most: float) -> list[_Part]:
         )
         gaps[index] = math.inf
         gaps[contrasts < _RINGS_FAR * part.contrast] = math.inf
-        if gaps.min(initial=math.inf) > _ALONE:
-            specks.append(part)
-    return specks if len(specks) <= _SPECKS_MOST else []
+        near = np.flatnonzero(gaps <= _ALONE)
+        if not len(near):
+            alone.append(part)
+        elif len(near) == 1 and max(sizes[index], sizes[near[0]]) <= most:
+            pairs.append(part)
+    # No letter that small is read if it is faint.
+    specks = [p for p in alone if max(p.width, p.height) <= (most if p.contrast >= _FAINT else 1.3 * most)]
+    if len(specks) >= _DUSTY:
+        specks = alone
+    if len(specks) >= _MANY:
+        specks = alone + pairs  # by chance
+    return specks if len(specks) <= _SPECKS_MOST and not is_grid(specks) else []
 
 
-def _torn_holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
+def is_grid(parts: list[Part]) -> bool:
+    """Return whether parts are many dots at regular distances, as on dotted paper."""
+    if not _GRID_LEAST <= len(parts) <= _GRID_MOST:
+        return False
+    places = np.array([part.centre for part in parts])
+    distances = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+    np.fill_diagonal(distances, math.inf)
+    nearest = distances.min(axis=1)
+    usual = float(np.median(nearest))
+    return float((np.abs(nearest - usual) < _GRID * usual).mean()) > 0.7
+
+
+def _torn_holes(parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the holes of a spiral: a long row along an edge, alike and at regular distances, some open to the edge."""
     for along, across, length, depth in ((1, 0, height, width), (0, 1, width, height)):
         for far in (False, True):
@@ -228,17 +253,19 @@ def _torn_holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
                 is_near = np.abs(distances - usual) < 0.2 * usual
                 regular = places[np.append(is_near, False) | np.append(False, is_near)]
                 first, last = regular.min() - usual / 2, regular.max() + usual / 2
+                wide = 1.6 * float(np.median([part.far(along) - part.near(along) for part in row]))
                 return [
                     part
                     for part in strip
                     if part.contrast >= least
+                    and part.far(along) - part.near(along) <= wide
                     and first < part.centre[along] < last
                     and (part.near(across) >= deepest if far else part.far(across) <= deepest)
                 ]
     return []
 
 
-def _crossings(page: Page, parts: list[_Part]) -> list[_Part]:
+def _crossings(page: Page, parts: list[Part]) -> list[Part]:
     """Return the faint marks where two folds cross, and neither is as usual."""
     width = page.masked.shape[1]
     level = [line for is_turned, line in page.folds if not is_turned]
@@ -252,13 +279,25 @@ def _crossings(page: Page, parts: list[_Part]) -> list[_Part]:
     return [
         part
         for part in parts
-        if part.contrast <= _CREASE
+        if part.contrast <= _CROSSING
         and max(part.width, part.height) <= 14
         and any(math.dist(part.centre, place) < 10 for place in places)
     ]
 
 
-def _holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
+def _at_border(parts: list[Part], width: float, height: float) -> list[Part]:
+    """Return the few small and faint marks at the border of a page, where shadows and folds meet its edge."""
+    found = [
+        part
+        for part in parts
+        if min(part.left, part.top, width - part.right, height - part.bottom) < _BORDER
+        and max(part.width, part.height) <= _BORDER_LONG
+        and part.contrast < _FAINT
+    ]
+    return found if len(found) <= _BORDER_MOST else []
+
+
+def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the punched holes: round, alike, in a line along an edge, and symmetric about the middle of that edge."""
     round_ones = [
         part
@@ -287,14 +326,14 @@ def _holes(parts: list[_Part], width: float, height: float) -> list[_Part]:
     return holes
 
 
-def _without_shadows(parts: list[_Part]) -> list[_Part]:
+def _without_shadows(parts: list[Part]) -> list[Part]:
     """Return the parts that are not beside a larger one."""
     return [part for part in parts if not any(other.size > part.size and part.distance(other) < 1 for other in parts)]
 
 
-def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
+def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the staples and their holes: short straight lines, or two dots as far apart, near a corner of the page."""
-    staples: list[_Part] = []
+    staples: list[Part] = []
     for right in (False, True):
         for low in (False, True):
             corner = [
@@ -320,13 +359,13 @@ def _staples(parts: list[_Part], width: float, height: float) -> list[_Part]:
     return staples
 
 
-def _are_alike(one: _Part, other: _Part) -> bool:
+def _are_alike(one: Part, other: Part) -> bool:
     """Return whether two dots may be holes of the same staple."""
     shares = (one.width / other.width, one.height / other.height, one.contrast / other.contrast)
     return all(0.55 < share < 1.8 for share in shares)
 
 
-def _is_straight(part: _Part) -> bool:
+def _is_straight(part: Part) -> bool:
     """Return whether the darkest of a part is a straight line of a staple's length; the rest is its shadow."""
     points = part.cells[part.strengths > 0.5 * part.contrast] * part.unit
     if len(points) < max(3, 0.4 * part.size):
@@ -337,30 +376,22 @@ def _is_straight(part: _Part) -> bool:
     return bool(_WIRE_LEAST <= long <= _STAPLE[1] and short < 1.5)
 
 
-def are_creases(page: Page, parts: list[_Part]) -> bool:
-    """Return whether all marks are creases of a crumpled page: many faint, long, thin lines."""
-    if any(part.contrast > max(_CREASE, 1.5 * page.threshold) for part in parts):
-        return False
-    cells = np.concatenate([part.cells for part in parts])
-    long = [part for part in parts if math.hypot(part.width, part.height) >= 8]
-    if sum(math.hypot(part.width, part.height) for part in long) < _CREASES_LEAST:
-        return False
-    if sum(part.size for part in long) < 0.8 * len(cells):
-        return False
-    lengths = np.repeat([math.hypot(part.width, part.height) for part in parts], [part.size for part in parts])
-    if float(np.median(lengths)) < _CREASE_LENGTH:
-        return False
-    plane = np.zeros((int(cells[:, 0].max()) + 1, int(cells[:, 1].max()) + 1, 1), dtype=np.float32)
-    plane[cells[:, 0], cells[:, 1]] = 1
-    around = blurred(plane, 6)[cells[:, 0], cells[:, 1], 0]  # 6.5 mm: written lines are denser
-    return float(np.median(around)) < 0.45
+def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
+    """Take for background what shines through from the other side; return whether that are all marks, `parts`.
 
-
-def absorb_bleeding(page: Page, parts: list[_Part]) -> bool:
-    """Take for background what shines through from the other side: faint, blurred lines of text all over the page."""
+    `is_text`: faint, blurred lines of text are all over the page.
+    """
+    if is_text:
+        rest = page.levels - page.background
+        rest[page.masked] = 0
+        page.background += np.clip(blurred(rest, max(1, round(0.5 * page.scale))), -_BLEEDING, 0)
+        page.subdued = max(page.subdued, 0.4 * _BLEEDING)
+        parts = unexplained(page)
+    if not parts:
+        return True
     if np.percentile([part.contrast for part in parts], 95) > _BLEEDING:
         return False
-    if texture(page) > BLOTCHED and max(part.contrast for part in parts) < _BLOTCH:
+    if is_text and max(part.contrast for part in parts) < _BLOTCH:
         return True
     if len(parts) < 20:
         return False
@@ -376,5 +407,6 @@ def absorb_bleeding(page: Page, parts: list[_Part]) -> bool:
     if edges > 0.3 * float(np.abs(rest[marked]).max(axis=1).mean()):
         return False
     page.background += np.clip(blurry, -1.3 * _BLEEDING, 0)
+    page.subdued = max(page.subdued, 0.4 * _BLEEDING)
     # What little is left is judged in full resolution.
     return sum(part.size for part in unexplained(page)) <= _LEFT * sum(part.size for part in parts)

@@ -32,7 +32,11 @@ _SPREAD_90: Final = 2.1  # standard deviations of noise below which the largest 
 _SPREAD_MOST: Final = 3.0  # levels of such noise; more is print
 EDGE_MOST: Final = 0.1  # share of a side up to which the dark edge of a scan reaches
 POWERS: Final = [(a, b) for a in range(5) for b in range(5 - a)]
-BLOTCHED: Final = 1.3
+_BLOTCHED: Final = 1.15  # times as rough as its noise, at the width of strokes
+_LINED: Final = 2.5  # times as rough as along its lines is a page of text across them
+_TRACE: Final = 2.0  # levels, without noise, of the text of the other side
+_TRACES_LEAST: Final = 0.005  # share of the page that it takes
+_TRACE_EDGES: Final = 0.45  # share of these levels that its edges have: the paper blurs it
 CELLS_LEAST: Final = 60
 PAPER: Final = 110.0  # level of the background below which no page is seen
 
@@ -48,6 +52,7 @@ class Page:
     noise: float
     quantum: float  # levels between neighbouring levels of a page that was compressed heavily
     grey_quantum: float  # the same without its colours
+    subdued: float  # levels that are taken off all that is left: of compression, and of the text of the other side
     masked: Mask  # what is explained by its shape and place
     folds: list[tuple[bool, Line]]
 
@@ -98,6 +103,7 @@ def read_page(view: PictureView, compressed: list[float]) -> Page | None:
         noise=noise,
         quantum=quantum,
         grey_quantum=grey_quantum,
+        subdued=0.8 * quantum if quantum >= 2 else 0.0,
         masked=np.zeros((height, width), dtype=bool),
         folds=[],
     )
@@ -195,13 +201,31 @@ def greatest_around(plane: NDArray[np.float32], by: int) -> NDArray[np.float32]:
     return greatest
 
 
-def texture(page: Page) -> float:
-    """Return how many times as rough as its noise the page is, at the width of strokes: text shines through."""
-    by = max(1, round(0.5 * page.scale))
-    rest = (page.levels - page.background).mean(axis=2, keepdims=True)
+def shows_other_side(page: Page) -> bool:
+    """Return whether text of the other side shines through all over the page: lines, blurred by the paper, and faint."""
+    rest = page.levels - page.background
     rest[page.masked] = 0
-    spread = float(np.square(blurred(rest, by)).mean() ** 0.5)
-    return spread / max(0.35, 1.6 * page.noise / (2 * by + 1))
+    by = max(1, round(0.5 * page.scale))
+    smooth = blurred(rest, by).mean(axis=2)
+    spread = float(np.square(smooth).mean() ** 0.5)
+    if spread <= _BLOTCHED * max(0.35, 1.6 * page.noise / (2 * by + 1)):
+        return False
+    along, across = sorted(_roughness(rest.mean(axis=(1 - axis, 2)), page.scale) for axis in (0, 1))
+    if across < _LINED * along:
+        return False
+    seen, plain = np.abs(smooth) > _TRACE, (np.abs(smooth) < _TRACE / 2) & ~page.masked
+    if seen.mean() < _TRACES_LEAST or not plain.any():
+        return False
+    fine = np.square(max_over_channels(np.abs(rest - blurred(rest, 1))))
+    edges = math.sqrt(max(float(fine[seen].mean() - fine[plain].mean()), 0.0))
+    return edges <= _TRACE_EDGES * float(np.abs(smooth[seen]).mean())
+
+
+def _roughness(profile: NDArray[np.float32], scale: float) -> float:
+    """Return the standard deviation of a profile of the page, without what is wider than a line of text."""
+    border = round(8 * scale)
+    smooth = blurred(profile[:, None, None], round(7.5 * scale))[:, 0, 0]
+    return float((profile - smooth)[border:-border].std())
 
 
 def blurred(levels: Levels, by: int) -> Levels:

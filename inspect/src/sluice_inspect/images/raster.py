@@ -113,11 +113,14 @@ def decode_frames(
         with _pillow(limits):
             # Frames are judged one by one and dropped: a long animation does not fit into memory.
             for frame in ImageSequence.Iterator(Image.open(stream, formats=[plugin])):
-                frame.load()
-                summary.add(frame, limits)
-                if deadline.has_passed or summary.frames * frame.width * frame.height > most_pixels:
+                # A still is complete however long it took.
+                if summary.frames and (
+                    deadline.has_passed or summary.frames * frame.width * frame.height > most_pixels
+                ):
                     partial["partially_checked"] = True
                     break
+                frame.load()
+                summary.add(frame, limits)
     except Corrupt:
         if not (first_frame_suffices and summary.frames):
             raise

@@ -12,19 +12,19 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
+from sluice_inspect.images.page_creases import is_crumpled, mask_creases, mask_ends
 from sluice_inspect.images.page_light import is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
 from sluice_inspect.images.page_marks import (
     CELL,
     absorb_bleeding,
-    are_creases,
-    mask_cells,
+    is_grid,
     mask_handling,
-    mask_spiral,
+    mask_punched,
     parts_of,
     unexplained,
 )
-from sluice_inspect.images.page_model import PAPER, Page, follow_soft_light, read_page
+from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
 from sluice_inspect.images.views import PictureView
 
 _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans
@@ -35,6 +35,9 @@ _SCENE: Final = 9.0  # levels between the parts of a picture that may be a scene
 _LEFT_LIGHT: Final = 15.0  # levels of the light that is left when edges and folds are explained
 _STARS: Final = 12
 _STARS_MOST: Final = 500
+_DARK_LEAST: Final = 1.2  # levels by which a stroke is darker than a dark page
+_DARK_NOISE: Final = 5.5  # the same in standard deviations of its grain
+_DARK_SHARE: Final = 0.08  # share of five millimetres that strokes take
 _DRAWN: Final = 0.98  # share of pixels that equal their neighbour, which no scanner leaves
 
 
@@ -59,22 +62,25 @@ def without_traces(image: Image.Image, *, is_page: bool) -> PictureView | None:
     page = read_page(view, compressed or [step])
     if page is None or float(np.median(page.background)) < PAPER:
         return None
-    model_edges(page)
-    model_corners(page)
-    mask_spiral(page)
+    crumpled = is_crumpled(page)
+    model_edges(page, is_crumpled=crumpled)
+    if not crumpled:  # whose parts at a corner look like a turned one
+        model_corners(page)
+    mask_punched(page)
     if not model_lines(page) or has_horizon(page):
         return None
+    creases = mask_creases(page)
     follow_soft_light(page, _LEFT_LIGHT)
     mask_handling(page)
+    if creases is not None:
+        mask_ends(page, creases)
     if (page.off > 2 * page.threshold).mean() > _RICH_PIXELS:
         return None
     marks = unexplained(page)
-    is_creased = bool(marks) and are_creases(page, marks)
-    if is_creased:
-        mask_cells(page, marks)
-    elif marks and not absorb_bleeding(page, marks):
+    is_text = shows_other_side(page)
+    if not is_lit_paper(page, is_creased=creases is not None, is_text=is_text):
         return None
-    if not is_lit_paper(page, is_creased=is_creased):
+    if not absorb_bleeding(page, marks, is_text=is_text):
         return None
     return _corrected(page, view)
 
@@ -89,7 +95,7 @@ def _is_drawn(image: Image.Image) -> bool:
 
 
 def shows_scene(image: Image.Image) -> bool:
-    """Return whether a picture without marks is no page and no lens cap: a horizon, fog, stars."""
+    """Return whether a picture without marks is no page and no lens cap: a horizon, fog, stars, dotted paper."""
     if _is_drawn(image):
         return False
     view = PictureView(image.width, image.height, lambda start, stop: image.crop((0, start, image.width, stop)))
@@ -97,12 +103,14 @@ def shows_scene(image: Image.Image) -> bool:
     if page is None:
         return False
     if float(np.median(page.background)) < PAPER:
-        return _shows_stars(page)
+        return _shows_stars(page) or _shows_dark_writing(page)
+    if is_grid(parts_of(page)):
+        return True
     inner = page.background[:: round(4 * page.scale), :: round(4 * page.scale)].mean(axis=2)[3:-3, 3:-3]
     if float(np.ptp(np.percentile(inner, (1, 99)))) < _SCENE:
         return False
     model_edges(page)
-    return model_lines(page) and (has_horizon(page) or not is_lit_paper(page, is_creased=False))
+    return model_lines(page) and (has_horizon(page) or not is_lit_paper(page, is_text=shows_other_side(page)))
 
 
 def _shows_stars(page: Page) -> bool:
@@ -118,6 +126,15 @@ def _shows_stars(page: Page) -> bool:
         sums = bright[top:bottom, left:right].sum(axis=(0, 1))
         grey += bool(sums.min() > 0.75 * sums.max() > 0)
     return grey > 0.9 * len(parts) and float(np.median([part.size for part in parts])) >= 2
+
+
+def _shows_dark_writing(page: Page) -> bool:
+    """Return whether strokes are darker than a page that was photographed with too little light; no grain is."""
+    grey = blurred((page.levels - page.background).mean(axis=2, keepdims=True), 1)[..., 0]
+    noise = 1.4826 * float(np.median(np.abs(grey - np.median(grey))))
+    dark = grey < -max(_DARK_LEAST, _DARK_NOISE * noise, 2.2 * page.noise)
+    near = blurred(dark.astype(np.float32)[..., None], round(2.5 * page.scale))[..., 0]
+    return bool(near.max(initial=0) > _DARK_SHARE)
 
 
 def _palette_step(image: Image.Image) -> float:
@@ -145,8 +162,8 @@ def _corrected(page: Page, view: PictureView) -> PictureView:
             [np.asarray(plane.resize(size, Image.Resampling.BILINEAR, box=box)) for plane in planes], axis=2
         )
         rest = view.rows(start, stop) - light
-        if page.quantum >= 2:
-            rest = np.sign(rest) * np.maximum(np.abs(rest) - 0.8 * page.quantum, 0)
+        if page.subdued:
+            rest = np.sign(rest) * np.maximum(np.abs(rest) - page.subdued, 0)
         rest[np.asarray(covered.resize(size, Image.Resampling.BILINEAR, box=box)) > 0] = 0
         pixels = np.clip(rest + _FILL, 0, 255).round().astype(np.uint8)
         return Image.fromarray(pixels if pixels.shape[2] > 1 else pixels[..., 0])

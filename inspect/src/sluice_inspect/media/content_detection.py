@@ -12,11 +12,9 @@ from PIL import Image
 from sluice_inspect.images.blank import picture_is_blank
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-if TYPE_CHECKING:
     from av import AudioFrame, VideoFrame
     from av.video.reformatter import VideoReformatter
+    from numpy.typing import NDArray
 
 Waveform: TypeAlias = "NDArray[np.float32]"  # of shape (channel, time), full scale at 1
 

@@ -1,11 +1,16 @@
 """Playback of sound and video with FFmpeg (PyAV): decode every packet, count damage, detect content."""
 # It loads without PyAV too: a format can check its container first, and `play` then raises `Unsupported`.
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+
+import numpy as np
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.format import Examination
@@ -54,6 +59,26 @@ _LENGTH_PREFIXED: Final = 1
 _MIN_BITMAP_SUBTITLE_BYTES: Final = 64  # bitmap subtitles need fewer bytes to clear the screen
 _ASS_FIELDS: Final = 8
 
+# A file of more bytes and more work is read whole, but decoded in stretches: its beginning, its end, and others in even
+# distances. Work is counted by pixels, samples and bytes, so that the same packets are decoded on every machine. A
+# unit takes a quarter of a nanosecond, in the slowest codecs half of one.
+_DECODED_WHOLE_BYTES: Final = 8 * 1024 * 1024
+_DECODED_WHOLE_WORK: Final = 8_000_000_000
+_STRETCHES_WORK: Final = 4_000_000_000
+_STRETCHES: Final = 12
+_WORK_OF_PACKET: Final = 40_000
+_WORK_OF_BYTE: Final = 60
+_WORK_OF_PIXEL: Final = 2
+_WORK_OF_SAMPLE: Final = 100
+_FAST_VIDEO: Final = frozenset({"h264", "mpeg4", "msmpeg4v3", "mpeg1video", "mpeg2video", "mjpeg", "theora"})
+_WORK_OF_OTHER_VIDEO: Final = 3  # times that of fast video
+_NO_DECODING: Final = ("pcm_", "rawvideo")  # these packets are only copied
+_USUAL_SAMPLES: Final = 1024  # in a packet of sound that states no duration
+_MOST_SAMPLES: Final = 1 << 16
+_WARM_UP_PACKETS: Final = 10  # of sound behind the start of a stretch: MP3 borrows bytes of so many frames before
+_PACKETS_MOST: Final = 600_000  # that are read, 5 us each, of a recording that is decoded in stretches
+_PACKETS_PER_DEADLINE_CHECK: Final = 256
+
 
 def play(
     source: Source,
@@ -65,8 +90,9 @@ def play(
     undecodable: str = "",
     pieces: Sequence[Piece] = (),
     on_sound: "Callable[[av.AudioFrame], None] | None" = None,
+    is_whole: bool = False,
 ) -> Examination:
-    """Decode all sound and moving pictures with the named FFmpeg demuxer. Return `measures` and what was measured here.
+    """Decode sound and moving pictures with the named FFmpeg demuxer. Return `measures` and what was measured here.
 
     Raise `Corrupt` if FFmpeg cannot open the file or if packets do not decode, `Unsupported` if it has no decoder for
     any stream.
@@ -76,17 +102,28 @@ def play(
       `Unsupported` with it.
     - `pieces`: the parts of the source that FFmpeg reads; by default all of it.
     - `on_sound` is called with every frame of sound.
+    - `is_whole`: decode all packets of a large file too.
     """
     if not INSTALLED:
         raise Unsupported("PyAV is not installed: only the container was checked")
     playback = _Playback()
-    with _open_container(open_pieces(source, pieces) if pieces else source.open(), demuxer, undecodable) as container:
+
+    def opened() -> "AbstractContextManager[InputContainer]":
+        return _open_container(open_pieces(source, pieces) if pieces else source.open(), demuxer, undecodable)
+
+    if source.size > _DECODED_WHOLE_BYTES and not is_whole:
+        with opened() as container:
+            playback.choose_streams(container)
+            playback = _Playback(plans=playback.plan_stretches(container, deadline))
+    with opened() as container:
         playback.choose_streams(container)
-        for packet in playback.read_packets(container):
-            if deadline.has_passed:
+        was_decoded = True
+        most = _PACKETS_MOST if playback.plans else None
+        for number, packet in enumerate(islice(playback.read_packets(container), most)):
+            if (was_decoded or number % _PACKETS_PER_DEADLINE_CHECK == 0) and deadline.has_passed:
                 playback.is_partial = True
                 break
-            playback.decode(packet, on_sound)
+            was_decoded = playback.decode(packet, on_sound)
         found = playback.measure(container)
     playback.require_intact(strict=strict, undecodable=undecodable)
     is_small = source.size < _MAX_EMPTY_FILE_BYTES
@@ -145,6 +182,30 @@ class _Track:
     first_fault_seconds: float = 0.0
     is_abandoned: bool = False
     has_unreadable_frames: bool = False
+    unit: tuple[int, int] = (0, 1)  # of its times, in seconds: numerator and denominator
+    plan: bytes | None = None  # None if all packets are decoded
+    packets: int = 0
+    # Whether the packet refers to some that were not decoded: the next few of sound, and pictures that follow the key
+    # frame of a stretch but are shown before it.
+    is_dependent: bool = False
+    warm_up: int = 0
+    shown_from: int | None = None
+
+    def is_next_in_stretch(self, packet: "Packet[Stream]", plan: bytes) -> bool:
+        """Return whether the next packet is to be decoded. Reset its decoder where a stretch begins behind another."""
+        number = self.packets
+        self.packets += 1
+        if number >= len(plan) or not plan[number]:
+            return False
+        if number and not plan[number - 1]:
+            packet.stream.codec_context.flush_buffers()
+            self.warm_up = _WARM_UP_PACKETS if self.media == "audio" else 0
+            self.shown_from = packet.pts if self.media == "video" else None
+        self.is_dependent = self.warm_up > 0 or (
+            self.shown_from is not None and packet.pts is not None and packet.pts < self.shown_from
+        )
+        self.warm_up = max(0, self.warm_up - 1)
+        return True
 
     def add_frame(self, frame: "av.AudioFrame | av.VideoFrame") -> None:
         if self.frames:
@@ -159,6 +220,8 @@ class _Track:
             self.has_unreadable_frames = True
 
     def add_fault(self, seconds: float) -> None:
+        if self.is_dependent:
+            return
         self.faults_since += 1
         self.first_fault_seconds = self.first_fault_seconds or seconds
         self.is_abandoned = self.faults_since + self.faults_between > _MAX_FAULTS
@@ -186,11 +249,38 @@ class _Track:
         return self.has_unreadable_frames or self.is_abandoned or self.detector.has_content
 
 
+def plan_stretches(work: Sequence[int], keys: Sequence[int], budget: int) -> bytes:
+    """Return for each packet of a stream whether it is decoded: 1 for about `budget` of their `work`.
+
+    `keys` are the packets with which a decoder can begin. The stretches begin with the first packet and with the first
+    key at even distances of work. The last one ends with the stream, unless its last key is too far from the end.
+    Together they are at most one and a half budgets.
+    """
+    ends, begins = np.cumsum(np.asarray(work, np.int64)), np.asarray(keys, np.int64)
+    if not len(ends) or ends[-1] <= budget:
+        return b"\1" * len(ends)
+    places = np.searchsorted(ends, np.linspace(0, ends[-1] - budget / _STRETCHES, _STRETCHES), "right")
+    at = np.searchsorted(begins, places)
+    starts = {0, *begins[at[at < len(begins)]].tolist()}
+    has_end = max(starts) >= places[-1]
+    if not has_end and at[-1] and ends[-1] - ends[begins[at[-1] - 1]] <= budget // 2:
+        starts.add(int(begins[at[-1] - 1]))
+        has_end = True
+    is_decoded = np.zeros(len(ends), np.uint8)
+    for start in starts:
+        stop = int(np.searchsorted(ends, (ends[start - 1] if start else 0) + budget // len(starts), "right"))
+        is_decoded[start : max(stop, start + 1)] = 1
+    if has_end:
+        is_decoded[max(starts) :] = 1
+    return is_decoded.tobytes()
+
+
 @dataclass(slots=True)
 class _Playback:
     """One pass over a file. Subtitles are noticed but not decoded; cover pictures are neither content nor checked."""
 
     tracks: dict[int, _Track] = field(default_factory=dict)
+    plans: Mapping[int, bytes] = field(default_factory=dict)  # of the streams that are decoded in stretches
     # Streams that FFmpeg cannot decode, or that are too large: never evidence against the file.
     not_decoded: list[str] = field(default_factory=list)
     packets: int = 0
@@ -213,9 +303,41 @@ class _Playback:
                 context.options = dict(_DECODER_OPTIONS)
                 is_sound = isinstance(stream, av.AudioStream)
                 detector = SoundDetector() if is_sound else PictureDetector(av.video.reformatter.VideoReformatter())
-                self.tracks[stream.index] = _Track(stream.type, context.name, detector)
+                unit = stream.time_base or Fraction(0)
+                self.tracks[stream.index] = _Track(
+                    stream.type,
+                    context.name,
+                    detector,
+                    unit=(unit.numerator, unit.denominator),
+                    plan=self.plans.get(stream.index),
+                )
         if not self.tracks and any(stream.type == "data" for stream in container.streams):
             self.not_decoded.append("data")
+
+    def plan_stretches(self, container: "InputContainer", deadline: Deadline) -> dict[int, bytes]:
+        """Read all packets without decoding any. Return what to decode of each stream if all is too much work."""
+        outlines = {
+            stream.index: (_work_of_packets(stream), array("q"), array("q"))
+            for stream in container.streams
+            if stream.index in self.tracks and isinstance(stream, av.AudioStream | av.VideoStream)
+        }
+        for number, packet in enumerate(islice(self.read_packets(container), _PACKETS_MOST)):
+            if number % _PACKETS_PER_DEADLINE_CHECK == 0 and deadline.has_passed:
+                break
+            outline = outlines.get(packet.stream.index)
+            if outline is None:
+                continue
+            work_of, work, keys = outline
+            if packet.is_keyframe:
+                keys.append(len(work))
+            work.append(work_of(packet) if packet.size else 0)
+        whole = sum(sum(work) for _, work, _ in outlines.values())
+        if whole <= _DECODED_WHOLE_WORK:
+            return {}
+        return {
+            index: plan_stretches(work, keys, _STRETCHES_WORK * sum(work) // whole)
+            for index, (_, work, keys) in outlines.items()
+        }
 
     def read_packets(self, container: "InputContainer") -> "Iterator[Packet[Stream]]":
         """Yield the packets of the chosen streams and of subtitles, in the order of the file."""
@@ -233,24 +355,31 @@ class _Playback:
         except av.error.FFmpegError:
             self.is_partial = True
 
-    def decode(self, packet: "Packet[Stream]", on_sound: "Callable[[av.AudioFrame], None] | None") -> None:
-        if packet.dts is not None and (unit := packet.time_base):
-            # Multiplied as whole numbers: fractions would be reduced, for each of a hundred thousand packets.
-            self.seconds = max(self.seconds, packet.dts * unit.numerator / unit.denominator)
-        self.packets += bool(packet.size)
+    def decode(self, packet: "Packet[Stream]", on_sound: "Callable[[av.AudioFrame], None] | None") -> bool:
+        """Decode the packet unless it is outside of the stretches of its stream. Return whether it was decoded."""
+        size, time = packet.size, packet.dts
+        self.packets += bool(size)
         # The packet's own stream index is not set in the last, empty packets that flush the decoders.
         track = self.tracks.get(packet.stream.index)
         if track is None:
             self.has_subtitles = self.has_subtitles or _is_visible_subtitle(packet)
-        elif not track.is_abandoned:
-            for frame in self._decode_frames(packet, track):
-                track.add_frame(frame)
-                if on_sound and isinstance(frame, av.AudioFrame):
-                    on_sound(frame)
+            return False
+        if time is not None:
+            # Multiplied as whole numbers: fractions would be reduced, for each of a hundred thousand packets.
+            self.seconds = max(self.seconds, time * track.unit[0] / track.unit[1])
+        if track.is_abandoned:
+            return False
+        if size >= _MIN_HOLE_BYTES and _has_hole(packet, track.codec):
+            track.add_hole(self.seconds)
+        if track.plan and not track.is_next_in_stretch(packet, track.plan):
+            return False
+        for frame in self._decode_frames(packet, track):
+            track.add_frame(frame)
+            if on_sound and isinstance(frame, av.AudioFrame):
+                on_sound(frame)
+        return True
 
     def _decode_frames(self, packet: "Packet[Stream]", track: _Track) -> "Sequence[av.AudioFrame | av.VideoFrame]":
-        if _has_hole(packet, track.codec):
-            track.add_hole(self.seconds)
         try:
             frames = packet.decode()
         except MemoryError:
@@ -277,8 +406,9 @@ class _Playback:
                 measures[media] = ", ".join(track.codec for track in tracks)[:100]
                 measures[f"{media}_frames"] = sum(track.frames for track in tracks)
         if self.is_partial:
-            measures["partially_checked"] = True
             measures["decoded_seconds"] = round(self.seconds, 3)
+        if self.is_partial or self.plans:
+            measures["partially_checked"] = True
         if self.not_decoded:
             measures["not_decoded"] = self._not_decoded_text
         return measures
@@ -300,7 +430,7 @@ class _Playback:
 
     def blank_reason(self, *, is_small: bool) -> str | None:
         """Return why nothing can be heard, seen or read, or None. Streams that were not decoded count as content."""
-        if self.is_partial or self.not_decoded or self.has_subtitles:
+        if self.is_partial or self.plans or self.not_decoded or self.has_subtitles:
             return None
         tracks = self.tracks.values()
         if any(track.may_have_content or track.faults for track in tracks):
@@ -317,9 +447,28 @@ def _is_cover(stream: "Stream") -> bool:
     return bool(stream.disposition & (flags.attached_pic | flags.timed_thumbnails))
 
 
+def _work_of_packets(stream: "av.AudioStream | av.VideoStream") -> "Callable[[Packet[Stream]], int]":
+    """Return what tells how much work it is to decode a packet of the stream."""
+    context = stream.codec_context
+    if context.name.startswith(_NO_DECODING):
+        return lambda _: 0
+    if isinstance(stream, av.VideoStream):
+        times = 1 if context.name in _FAST_VIDEO else _WORK_OF_OTHER_VIDEO
+        picture, byte = times * _WORK_OF_PIXEL * stream.width * stream.height + _WORK_OF_PACKET, times * _WORK_OF_BYTE
+        return lambda packet: picture + byte * packet.size
+    rate = float(stream.time_base or 0) * stream.codec_context.sample_rate
+    sample = _WORK_OF_SAMPLE * stream.codec_context.channels
+
+    def of_sound(packet: "Packet[Stream]") -> int:
+        samples = min(int((packet.duration or 0) * rate), _MOST_SAMPLES)
+        return _WORK_OF_PACKET + sample * (samples if samples > 0 else _USUAL_SAMPLES) + _WORK_OF_BYTE * packet.size
+
+    return of_sound
+
+
 def _has_hole(packet: "Packet[Stream]", codec: str) -> bool:
     """Return whether a packet holds a run of zeros that its codec never writes."""
-    if packet.size < _MIN_HOLE_BYTES or codec not in _NEVER_ALL_ZERO:
+    if codec not in _NEVER_ALL_ZERO:
         return False
     data = bytes(packet).rstrip(b"\0")
     if not data:

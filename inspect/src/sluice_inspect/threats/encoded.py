@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import unescape
 from itertools import chain
@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 import yara_x
 
-from sluice_inspect.parts import Part, find_all, windows
+from sluice_inspect.parts import Part, windows
 from sluice_inspect.programs import recognise
 from sluice_inspect.source import MemorySource, RandomAccess, read_pieces
 from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, encodings_of, text_of
@@ -52,6 +52,7 @@ _CUT_BYTES: Final = 4096  # the end of a shorter address is in the next window
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)  # of JSON and scripts
 _CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "", "f": ""}
 _UNESCAPED_MOST: Final = 5  # pages in `srcdoc` of pages, whose references are those of their page
+_ADDRESS_WORD: Final = b"data:"
 _ADDRESS_START: Final = re.compile(rb"data:([^,<>]{0,1000}+),")  # in lower case
 _ADDRESSES_MOST: Final = 100_000
 _BASE64_TYPE: Final = re.compile(rb";\s*base64\s*\Z")
@@ -67,6 +68,7 @@ _ADDRESS: Final = {
 _OTHER_ADDRESS: Final = re.compile(rb"[^\s<>\"']*+")
 _CLOSED: Final = frozenset({b'"', b"'", b"("})
 _ASCII_SPACES: Final = b" \t\r\n\f\v"
+_SPACES_OF_SPLIT: Final = _ASCII_SPACES + b"\x1c\x1d\x1e\x1f"
 _NOT_CONTENT: Final = (("<!--", "-->"), ("<?", "?>"))
 _MARKUP_END: Final = re.compile(rb"[<>\"'(){}\[\]]|\n(?=[A-Z;:-]{3,}[:;])")
 _MIN_LETTERS: Final = 40  # shorter runs hide nothing that is worth a scan
@@ -90,19 +92,33 @@ _PROGRAM_STARTS: Final = (b"TV", b"Iy")
 
 def preload() -> None:
     """Compile what is compiled when it is first needed."""
-    _run_scanner()
+    _scanner()
 
 
 @cache
-def _run_scanner() -> yara_x.Scanner:
+def _scanner() -> yara_x.Scanner:
     # A hundred times as fast as a search for each of them, and as a regular expression.
-    strings = " ".join(f'$s{number} = "{start.decode()}"' for number, start in enumerate(_RUN_STARTS))
-    return yara_x.Scanner(yara_x.compile(f"rule run_start {{ strings: {strings} condition: any of them }}"))
+    runs = " ".join(f'$s{number} = "{start.decode()}"' for number, start in enumerate(_RUN_STARTS))
+    marks = " ".join(f'$s{number} = "{needle.decode()}" nocase' for number, needle in enumerate(_MARKUP_NEEDLES))
+    rules = (
+        f"rule {name} {{ strings: {each} condition: any of them }}" for name, each in (("run", runs), ("mark", marks))
+    )
+    return yara_x.Scanner(yara_x.compile("\n".join(rules)))
+
+
+def _places(window: bytes) -> Mapping[str, Sequence[int]]:
+    """Return where in `window` a `run` of letters may begin, and where a `mark` does; nothing if none is there."""
+    return {
+        rule.identifier: sorted(match.offset for pattern in rule.patterns for match in pattern.matches)
+        for rule in _scanner().scan(window).matching_rules
+    }
 
 
 def is_encoded_text(window: bytes) -> bool:
     """Return whether something encoded begins in `window`."""
-    return next(chain(_marked(window), _run_starts(window)), None) is not None or has_address(window)
+    places = _places(window)
+    begins = chain(_marked(window, places.get("mark", ())), _run_starts(window, places.get("run", ())))
+    return next(begins, None) is not None or has_address(window)
 
 
 def has_address(window: bytes) -> bool:
@@ -110,25 +126,24 @@ def has_address(window: bytes) -> bool:
     return any(True for _ in _addresses(window.replace(b"\0", b""), with_base64=True))
 
 
-def _run_starts(window: bytes) -> Iterator[int]:
-    """Yield where in `window` a run of letters begins as a file does that is decoded without any mark."""
-    for rule in _run_scanner().scan(window).matching_rules:
-        for at in sorted(match.offset for pattern in rule.patterns for match in pattern.matches):
-            if at and window[at - 1] in _OF_RUN:
+def _run_starts(window: bytes, places: Sequence[int]) -> Iterator[int]:
+    """Yield at which of the places a run of letters begins as a file does that is decoded without any mark."""
+    for at in places:
+        if at and window[at - 1] in _OF_RUN:
+            continue
+        if window.startswith(_PROGRAM_STARTS, at):
+            if _RUN_END.search(window, at, at + _MIN_LETTERS):
                 continue
-            if window.startswith(_PROGRAM_STARTS, at):
-                if _RUN_END.search(window, at, at + _MIN_LETTERS):
-                    continue
-                letters = _RUN_END.split(window[at : at + _PROGRAM_LETTERS], maxsplit=1)[0].translate(URL_LETTERS)
-                if recognise("", b"".join(decode_base64(iter((letters,))))) is None:
-                    continue
-            yield at
+            letters = _RUN_END.split(window[at : at + _PROGRAM_LETTERS], maxsplit=1)[0].translate(URL_LETTERS)
+            if recognise("", b"".join(decode_base64(iter((letters,))))) is None:
+                continue
+        yield at
 
 
-def _marked(window: bytes) -> Iterator[int]:
-    """Yield where in `window` something encoded begins."""
-    lower = window.lower()
-    for at in find_all(lower, *_MARKUP_NEEDLES):
+def _marked(window: bytes, places: Sequence[int]) -> Iterator[int]:
+    """Yield where something encoded begins behind the marks at these places."""
+    lower = window.lower() if places else b""
+    for at in places:
         if lower.startswith(_ADDRESS_MARK, at) and not lower[max(0, at - _SPACES_MOST) : at].rstrip().endswith(b";"):
             continue
         if found := _MARKUP_MARK.match(lower, at):
@@ -149,8 +164,7 @@ def text_parts(source: RandomAccess) -> Iterator[Part]:
         read = text.encode("utf-8", "replace")
         if read != window:
             yield from _parts_of(MemorySource(bytearray(read)), known)
-        joined = _without_spaces(text).encode("utf-8", "replace")
-        yield from _parts_of(MemorySource(bytearray(joined)), known, is_joined=True)
+        yield from _parts_of(MemorySource(bytearray(_without_spaces(text))), known, is_joined=True)
 
 
 def _without_mark(encoding: str, source: RandomAccess) -> str:
@@ -213,7 +227,7 @@ def _addresses(text: bytes, *, with_base64: bool = False, is_joined: bool = Fals
     """
     count, percent = 0, -1
     ends: dict[bytes, int] = {}
-    for found in _ADDRESS_START.finditer(text.lower()):
+    for found in _address_starts(text.lower()):
         at, start = found.span()
         before = text[max(0, at - 1) : at]
         if before.isspace():
@@ -237,6 +251,16 @@ def _addresses(text: bytes, *, with_base64: bool = False, is_joined: bool = Fals
             yield start, end
 
 
+def _address_starts(lower: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of `_ADDRESS_START`, five times as fast as `finditer`."""
+    at = lower.find(_ADDRESS_WORD)
+    while at >= 0:
+        found = _ADDRESS_START.match(lower, at)
+        if found:
+            yield found
+        at = lower.find(_ADDRESS_WORD, found.end() if found else at + 1)
+
+
 def _as_read(text: str) -> str:
     """Return a text with percent signs and escapes replaced."""
     text = unquote_to_bytes(text).decode("utf-8", "replace") if "%" in text else text
@@ -248,26 +272,34 @@ def _escaped(escape: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else _CONTROLS.get(escape[3], escape[3])
 
 
-def _without_spaces(text: str) -> str:
+def _without_spaces(text: str) -> bytes:
     """Return a text as a parser joins it: without comments, instructions, the brackets of CDATA, and spaces."""
+    # A letter that is nowhere is found missing ten times as fast as a word.
     for opens, closes in _NOT_CONTENT:
+        if opens[1] not in text:
+            continue
         kept, at = [], 0
         while (begin := text.find(opens, at)) >= 0 and (end := text.find(closes, begin + len(opens))) >= 0:
             kept.append(text[at:begin])
             at = end + len(closes)
         text = "".join((*kept, text[at:]))
-    text = text.replace("<![CDATA[", "").replace("]]>", "")
-    # Most spaces are ASCII: without those, there is little left to split.
-    packed = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_SPACES)
-    return "".join(packed.decode("utf-8", "surrogatepass").split())
+    if "[" in text:
+        text = text.replace("<![CDATA[", "")
+    if "]" in text:
+        text = text.replace("]]>", "")
+    packed = text.encode("utf-8", "surrogatepass").translate(None, _SPACES_OF_SPLIT)
+    if packed.isascii():
+        return packed
+    return "".join(packed.decode("utf-8", "surrogatepass").split()).encode("utf-8", "replace")
 
 
 def _parts_of(source: RandomAccess, known: set[bytes], *, is_joined: bool = False) -> Iterator[Part]:
     """Yield each part whose letters are not in `known`. `is_joined`: no spaces tell where the name of a mark ends."""
     limit, reached = _ReadLimit(source.size), -1
     for begin, window in windows(source, _SEARCHED_BYTES, _LONGEST_MARKUP_MARK):
-        marked = set() if is_joined else set(_marked(window))
-        for at in sorted(marked.union(_run_starts(window))):
+        places = _places(window)
+        marked = set() if is_joined else set(_marked(window, places.get("mark", ())))
+        for at in sorted(marked.union(_run_starts(window, places.get("run", ())))):
             if begin + at > reached:
                 reached = begin + at
                 yield from _part_at(source, reached, limit, known, is_marked=at in marked)

@@ -23,6 +23,7 @@ from sluice_inspect.threats.tar import is_tar
 _ENCODING: Final = re.compile(
     rb"content-transfer-encoding[^:\r\n]{0,80}:((?:[^\r\n]|\r?\n[ \t]|\r[ \t]){0,998})", re.IGNORECASE
 )
+_ENCODING_WORD: Final = b"content-transfer-encoding"
 _KNOWN_ENCODING: Final = re.compile(rb"base64|quoted-printable|uu|xx", re.IGNORECASE)
 _PLAIN_ENCODING: Final = re.compile(rb"[ \t]*(?:base64|quoted-printable)[ \t]*", re.IGNORECASE)
 _COMMENT: Final = re.compile(rb"\((?:[^()\\]|\\.)*+\)", re.DOTALL)
@@ -36,7 +37,9 @@ _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BLANK_LINE: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n)) *(?:\r\n|\r|\n)")
 # What stands at the beginning of a line is searched by its first letters, which are rarer than lines.
 _DASHED_LINE: Final = re.compile(rb"--(?<![^\r\n]--)([^\r\n]*+)(\r\n|\r|\n|\Z)")
-_END_OF_PART: Final = re.compile(rb"[-F](?<=[\r\n].)(?:(?<=-)-|(?<=F)rom )", re.DOTALL)
+_END_OF_PART: Final = (b"\n--", b"\r--", b"\nFrom ", b"\rFrom ")
+_END_OF_PART_BYTES: Final = 5  # of which a needle may be beyond the bytes that are searched at once
+_SEARCHED_BYTES: Final = 1024**2
 _BOM: Final = b"\xef\xbb\xbf"
 _CONTAINER: Final = re.compile(rb"multipart|message/", re.IGNORECASE)
 _MULTIPART: Final = re.compile(rb"multipart/", re.IGNORECASE)
@@ -54,6 +57,7 @@ _LINE: Final = re.compile(rb"[^\r\n]+")
 _TIDY: Final = re.compile(
     rb"(?:(?:[A-Za-z0-9+/]{4})*+[ \t]*+(?:\r\n|\n|\r))*+(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2,3}={1,2})?\s*+"
 )
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _OF_ADDRESSES: Final = re.compile(rb"[A-Za-z0-9+/][_-][A-Za-z0-9+/]")
 _PADDING_WITHIN: Final = re.compile(rb"=[^A-Za-z0-9+/=]*[A-Za-z0-9+/]")
 # RFC 2045, 6.7: mail servers may add white space at the end of a line, which readers take away.
@@ -207,7 +211,7 @@ def _by_encoding(data: memoryview) -> Iterator[_Body]:
     reached, unread = 0, _MAX_READ_TIMES * len(data) + _READ_FLOOR_BYTES
     blank: re.Match[bytes] | None = None
     end = -1
-    for found in _ENCODING.finditer(data):
+    for found in _encodings(data):
         if found.start() < reached or not _KNOWN_ENCODING.search(found[1]):
             continue
         if blank is None or blank.start() < found.end():
@@ -221,8 +225,7 @@ def _by_encoding(data: memoryview) -> Iterator[_Body]:
         blanks_before = [match.end() for match in _BLANK_LINE.finditer(before)]
         headers = before[blanks_before[-1] if blanks_before else 0 :] + bytes(data[found.start() : blank.start()])
         if end < reached:
-            line = _END_OF_PART.search(data, reached)
-            end = line.start() if line else len(data)
+            end = _end_of_part(data, reached)
         # For some readers, the first line that is no field begins the content, blank or not.
         fields = _FIELDS.match(data, found.end() + len(_line_end(data, found.end())))
         starts = {reached, fields.end() if fields and fields.end() < blank.start() else reached}
@@ -231,6 +234,31 @@ def _by_encoding(data: memoryview) -> Iterator[_Body]:
             raise OverBudget("a mail whose encoded parts overlap")
         for start in sorted(starts):
             yield _Body(headers, start, _without_line_end(data, start, end) if end < len(data) else end)
+
+
+def _encodings(data: memoryview) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of `_ENCODING`, five times as fast as `finditer`."""
+    reached = 0
+    for begin in range(0, len(data), _SEARCHED_BYTES):
+        lower = bytes(data[begin : begin + _SEARCHED_BYTES + len(_ENCODING_WORD) - 1]).lower()
+        at = lower.find(_ENCODING_WORD)
+        while at >= 0:
+            found = _ENCODING.match(data, begin + at) if begin + at >= reached else None
+            if found:
+                yield found
+                reached = found.end()
+            at = lower.find(_ENCODING_WORD, at + 1)
+
+
+def _end_of_part(data: memoryview, at: int) -> int:
+    """Return where the first line from `at` on begins with two dashes or as a message of a mailbox does."""
+    # The line end before it may be the last byte before `at`.
+    for begin in range(max(0, at - 1), len(data), _SEARCHED_BYTES):
+        piece = bytes(data[begin : begin + _SEARCHED_BYTES + _END_OF_PART_BYTES])
+        found = [place for needle in _END_OF_PART if (place := piece.find(needle)) >= 0]
+        if found:
+            return begin + min(found) + 1
+    return len(data)
 
 
 def _line_end(data: memoryview, at: int) -> bytes:
@@ -297,7 +325,7 @@ def _base64_readings(content: bytes) -> Iterator[bytes]:
     """Yield what base64 decodes to: the usual reading, and others where they differ."""
     usual = b"".join(decode_base64(iter((content,))))
     yield usual
-    if _TIDY.fullmatch(content):
+    if _TIDY.fullmatch(content, _end_of_equal_lines(content)):
         return
     if _OF_ADDRESSES.search(content):
         yield b"".join(decode_base64(iter((content.translate(URL_LETTERS),))))
@@ -313,6 +341,20 @@ def _base64_readings(content: bytes) -> Iterator[bytes]:
         yield bytes(by_line)
     if (strict := b"".join(decode_base64(iter((bytes(only),))))) not in {usual, bytes(by_line)}:
         yield strict
+
+
+def _end_of_equal_lines(content: bytes) -> int:
+    """Return the end of lines of base64 that are all tidy and as long as the first one; 0 if not all of them are."""
+    # Ten times as fast as the expression: bytes that are no letters are the line ends alone, at even distances.
+    first = _LINE_END.search(content)
+    if first is None or not first.start() or first.start() % 4:
+        return 0
+    count, line_end = max(0, len(content) // first.end() - 1), first.group()
+    lines = content[: count * first.end()]
+    are_equal = lines.translate(None, _BASE64) == line_end * count and all(
+        lines[at :: first.end()] == line_end[at - first.start() :][:1] * count for at in range(*first.span())
+    )
+    return len(lines) if are_equal else 0
 
 
 def _quoted_readings(content: bytes) -> Iterator[bytes]:

@@ -20,6 +20,7 @@ def test_every_picture_gets_its_verdict() -> Iterable[Row]:
     for mode, progressive in product(("L", "RGB", "CMYK"), (False, True)):
         yield f"{mode} {progressive}", encoded(chess_board().convert(mode), "JPEG", progressive=progressive), "ok"
     yield "empty", encoded(plain_picture(), "JPEG"), "blank"
+    yield "empty, past the time limit", encoded(plain_picture(), "JPEG"), "blank", Limits(soft_seconds=-1)
     yield from cuts(GOOD, 0.2, 0.5, 0.95, 0.99)
     yield from cuts(encoded(noise_picture(200, 150, 128, 40), "JPEG", progressive=True), 0.2, 0.5, 0.95, 0.99)
     yield "no end marker", GOOD.removesuffix(END), "ok"

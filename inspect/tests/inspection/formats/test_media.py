@@ -2,7 +2,9 @@
 
 import io
 import random
+import re
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import av
@@ -256,3 +258,74 @@ def test_flac_checksum_is_ignored_without_a_sample_count() -> None:
 @each_row(("version", "arguments"), [("18.1.0", {"metadata_errors": "replace"}), ("19.0.2", {})])
 def test_container_options_fit_the_installed_pyav(version: str, arguments: dict[str, str]) -> None:
     assert playback._metadata_options(version) == arguments
+
+
+@pytest.fixture
+def decoded_in_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decode little of each file, as of a large one."""
+    monkeypatch.setattr(playback, "_DECODED_WHOLE_BYTES", 0)
+    monkeypatch.setattr(playback, "_DECODED_WHOLE_WORK", 0)
+    monkeypatch.setattr(playback, "_STRETCHES_WORK", 40_000_000)
+
+
+@pytest.mark.usefixtures("decoded_in_stretches")
+@each_row("name", sorted({*FORMAT_NAMES} - {"wav", "aiff", "flac"}))
+def test_large_recording_is_decoded_in_part(name: str) -> None:
+    report = report_of(sound(name, music(20)) if name in SOUND else video(name, scene(60)), name)
+    assert (report.outcome, report.measures["partially_checked"]) == (Outcome.OK, True)
+    decoded = report.measures["audio_frames" if name in SOUND else "video_frames"]
+    assert isinstance(decoded, int)
+    assert 0 < decoded < (300 if name in SOUND else 50)
+
+
+@pytest.mark.usefixtures("decoded_in_stretches")
+def test_what_is_decoded_of_a_large_recording_does_not_grow_with_it() -> None:
+    short, long = (report_of(sound("mp3", music(seconds)), "mp3").measures["audio_frames"] for seconds in (20, 80))
+    assert isinstance(short, int)
+    assert isinstance(long, int)
+    assert 0.8 * short < long < 1.2 * short
+
+
+@pytest.mark.usefixtures("decoded_in_stretches")
+@each_row("first", [1, 55])
+def test_damage_in_a_stretch_of_a_large_recording_is_found(first: int) -> None:
+    data = bytearray(video("avi", scene(60)))
+    frames = [found.start() for found in re.finditer(b"00dc", bytes(data[: data.index(b"idx1")]))]
+    for at in frames[first : first + 3]:
+        data[at + 8 : at + 208] = b"\xff" * 200
+    assert "packets of the video are damaged" in report_of(bytes(data), "avi").detail
+
+
+@pytest.mark.usefixtures("decoded_in_stretches")
+def test_hole_between_the_stretches_of_a_large_recording_is_found() -> None:
+    data = bytearray(video("mp4", scene(60)))
+    middle = (data.index(b"mdat") + data.index(b"moov")) // 2
+    data[middle : middle + 4096] = bytes(4096)
+    assert report_of(bytes(data), "mp4").integrity is Outcome.CORRUPT
+
+
+@pytest.mark.usefixtures("decoded_in_stretches")
+def test_large_recording_is_not_blank_unless_all_of_it_was_decoded() -> None:
+    assert not report_of(sound("mp3", silence(5)), "mp3").blank
+    assert report_of(sound("wav", silence(5)), "wav").blank
+
+
+def test_stretches_begin_at_keys_and_reach_both_ends() -> None:
+    work, keys = [10] * 1000, list(range(0, 1000, 5))
+    decoded = playback.plan_stretches(work, keys, budget=1200)
+    begins = [at for at in range(1000) if decoded[at] and not (at and decoded[at - 1])]
+    assert len(begins) == 12
+    assert {at % 5 for at in begins} == {0}
+    assert decoded[0] == decoded[-1] == 1
+    assert 1200 <= 10 * sum(decoded) <= 1800
+    assert max(b - a for a, b in pairwise(begins)) < 110
+
+
+def test_stretch_reaches_the_end_from_a_key_before_it_that_is_near() -> None:
+    assert playback.plan_stretches([10] * 1000, [0, 500, 950], budget=1200).endswith(b"\0" + b"\1" * 50)
+    assert playback.plan_stretches([10] * 1000, [0], budget=1200) == b"\1" * 120 + bytes(880)
+
+
+def test_what_is_little_work_is_decoded_whole() -> None:
+    assert playback.plan_stretches([10] * 100, [0], budget=1000) == b"\1" * 100
+    assert playback.plan_stretches([], [], budget=1000) == b""

@@ -1,0 +1,201 @@
+"""The creases of a crumpled page: faint lines in all directions, each even all along, which strokes of writing are not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from PIL import Image
+
+from sluice_inspect.images.page_marks import Part, mask_part, unexplained
+from sluice_inspect.images.page_model import Page, greatest_around
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Plane: TypeAlias = "NDArray[np.float32]"
+
+_FINE: Final = 2.0  # pixels in a millimetre at which creases are followed
+_LENGTH: Final = 12.0  # millimetres in which a crease is even: no stroke of a letter is so long
+_UNEVEN: Final = 0.3  # share of its mean by which it varies: a line of text is letters and gaps
+_DIRECTIONS: Final = 24
+_OUTSIDE: Final = 3.0  # millimetres beyond the end of a line in which nothing is left of it if it is drawn
+_END_LEAST: Final = 14.0  # levels of such a line
+_END_SHARE: Final = 0.25  # share of them that is nothing
+_DIRECTION_LEAST: Final = 20.0  # square millimetres of creases in a direction that counts
+_DIFFERENT_LEAST: Final = 4  # such directions: a ruled table has two, a drawn triangle three
+_AREA_LEAST: Final = 250.0  # square millimetres of all creases together
+_SPREAD_LEAST: Final = 0.3  # share of the page over which they extend
+_LONG: Final = 8.0  # millimetres of a mark that may be part of a crease
+_LONG_LEAST: Final = 120.0  # the same of all of them together
+_DEPTH_MOST: Final = 38.0  # levels of such a mark
+_BESIDE: Final = 3.0  # millimetres beside a crease in which the page faces the lamp differently
+_RELIEF: Final = 3.0  # levels of what is there, as a share of the crease
+_BEYOND: Final = 6.0  # millimetres from a crease in which a mark may be part of it
+_REST: Final = 14.0  # millimetres of such a mark at most
+_RELIEF_REST: Final = 5.0  # its levels as a share of the crease: two creases may cross there
+_FAINT: Final = 18.0  # levels of one that may be anywhere
+_REST_NEAR: Final = 3  # such marks near each other at most, with itself: a word has more
+_REST_SHARE: Final = 0.1  # of all marks
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The even lines of a page, `_FINE` pixels to a millimetre."""
+
+    depth: Plane  # levels of the line through each pixel, 0 without one
+    direction: NDArray[np.int64]
+    ends: list[tuple[int, int, int]]  # row, column and direction of each pixel where a line ends abruptly
+
+
+def mask_creases(page: Page) -> Plane | None:
+    """Mask the creases of a crumpled page and what they shade, and return their depth; None without any."""
+    depth = _creases(page, unexplained(page))
+    if depth is not None:
+        beside = _spread(page, depth, _BESIDE)
+        page.masked |= (beside > 0) & (page.off <= _RELIEF * beside + page.threshold)
+    return depth
+
+
+def mask_ends(page: Page, depth: Plane) -> None:
+    """Mask what is left where creases, of a depth, cross and end."""
+    around = _spread(page, depth, _BEYOND)
+    rest = [part for part in unexplained(page) if max(part.width, part.height) <= _REST]
+    rest = [part for part in rest if part.contrast <= max(_FAINT, _RELIEF_REST * _at(page, around, part))]
+    rest = [part for part in rest if sum(part.distance(other) < _REST for other in rest) <= _REST_NEAR]
+    if (
+        sum(part.size * part.unit**2 for part in rest)
+        <= _REST_SHARE * (depth > 0).sum() * (_factor(page) / page.scale) ** 2
+    ):
+        for part in rest:
+            mask_part(page, part, 0.7)
+
+
+def is_crumpled(page: Page) -> bool:
+    """Return whether a page has the creases of a crumpled one."""
+    return _creases(page, unexplained(page)) is not None
+
+
+def _creases(page: Page, marks: list[Part]) -> Plane | None:
+    """Return the depth of the crease at each pixel, `_FINE` to a millimetre; None if the page is not crumpled."""
+    lengths = [math.hypot(part.width, part.height) for part in marks if part.contrast <= _DEPTH_MOST]
+    if sum(length for length in lengths if length >= _LONG) < _LONG_LEAST:
+        return None
+    factor = _factor(page)
+    lines = _even_lines(page, factor)
+    lines.depth[lines.depth > _DEPTH_MOST] = 0
+    seen = lines.depth > 0
+    areas = np.bincount(lines.direction[seen], minlength=_DIRECTIONS).astype(np.float64)
+    areas *= (factor / page.scale) ** 2
+    if areas.sum() < _AREA_LEAST or _different(areas) < _DIFFERENT_LEAST:
+        return None
+    rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
+    if float(np.ptp(rows) * np.ptp(columns)) < _SPREAD_LEAST * seen.size:
+        return None
+    return None if _is_drawn(lines, page.scale / factor) else lines.depth
+
+
+def _is_drawn(lines: _Lines, scale: float) -> bool:
+    """Return whether one of the lines ends abruptly on both sides, far from any other: creases fade or meet."""
+    reach = round(4 * scale)
+    ends = []
+    for y, x, direction in lines.ends:
+        around = np.s_[max(0, y - reach) : y + reach + 1, max(0, x - reach) : x + reach + 1]
+        others = lines.direction[around][lines.depth[around] > 0]
+        if (_turn(others, direction) <= 2).all():
+            ends.append((y, x, direction))
+    places = np.array(ends).reshape(-1, 3)
+    return any(
+        ((np.hypot(*(places[:, :2] - (y, x)).T) > _LONG * scale) & (_turn(places[:, 2], direction) <= 1)).any()
+        for y, x, direction in ends
+    )
+
+
+def _turn(directions: NDArray[np.int64], other: int) -> NDArray[np.int64]:
+    """Return by how much directions differ from another one."""
+    return np.abs((directions - other + _DIRECTIONS // 2) % _DIRECTIONS - _DIRECTIONS // 2)
+
+
+def _different(areas: NDArray[np.float64]) -> int:
+    """Return how many directions there are that differ by more than a line and its neighbours do."""
+    count, areas = 0, areas.copy()
+    while areas.max() >= _DIRECTION_LEAST:
+        areas[(int(areas.argmax()) + np.arange(-2, 3)) % _DIRECTIONS] = 0
+        count += 1
+    return count
+
+
+def _factor(page: Page) -> int:
+    return max(1, round(page.scale / _FINE))
+
+
+def _spread(page: Page, depth: Plane, reach: float) -> Plane:
+    """Return the depth of the deepest crease within `reach` millimetres of each pixel of the page."""
+    factor = _factor(page)
+    by = round(reach * page.scale / factor)
+    near = greatest_around(greatest_around(depth, by).T, by).T
+    near = near.repeat(factor, axis=0).repeat(factor, axis=1)
+    height, width = page.masked.shape
+    return np.pad(near, ((0, height - len(near)), (0, width - near.shape[1])), mode="edge")
+
+
+def _at(page: Page, plane: Plane, part: Part) -> float:
+    y, x = (round(place * page.scale) for place in reversed(part.centre))
+    return float(plane[min(y, len(plane) - 1), min(x, plane.shape[1] - 1)])
+
+
+def _even_lines(page: Page, factor: int) -> _Lines:
+    """Return the even straight lines of a page, found in each direction by turning it."""
+    rest = (page.levels - page.background).mean(axis=2)
+    rest[page.masked] = 0
+    height, width = (side // factor for side in rest.shape)
+    rest, covered = (
+        plane[: height * factor, : width * factor].reshape(height, factor, width, factor).mean(axis=(1, 3))
+        for plane in (rest, page.masked.astype(np.float32))
+    )
+    noise = 1.4826 * float(np.median(np.abs(rest[rest != 0]))) if rest.any() else 0.0
+    scale = page.scale / factor
+    length, outside, gap = (round(millimetres * scale) for millimetres in (_LENGTH, _OUTSIDE, 0.5))
+    least = max(0.35 * page.threshold, 1.5 * noise)
+    lines = _Lines(np.zeros_like(rest), np.zeros(rest.shape, dtype=np.int64), [])
+    for number in range(_DIRECTIONS):
+        degrees = 180 * number / _DIRECTIONS
+        turned, hidden = (_turned(plane, degrees) for plane in (rest, covered))
+        mean, square = _running_means(turned, length), _running_means(np.square(turned), length)
+        is_even = (np.abs(mean) > least) & (square - np.square(mean) - 1.2 * noise**2 < np.square(_UNEVEN * mean))
+        depth = np.where(is_even, np.abs(mean), 0).astype(np.float32)
+        beyond = greatest_around(np.abs(_running_means(turned, outside)), max(1, round(scale)))
+        is_known = _running_means(hidden, outside) < 0.01
+        for sign in (1, -1):
+            inner = np.roll(depth, sign * (length // 2 + gap), axis=1)
+            outer = np.roll(beyond, -sign * (outside // 2 + gap), axis=1)
+            known = np.roll(is_known, -sign * (outside // 2 + gap), axis=1)
+            end = (inner > _END_LEAST) & (outer < _END_SHARE * inner) & known
+            if end.any():
+                back = _turned_back(end.astype(np.float32), degrees, rest.shape)
+                lines.ends.extend((int(y), int(x), number) for y, x in np.argwhere(back > 0))
+        depth = greatest_around(np.ascontiguousarray(depth.T), length // 2 - 1).T  # all of the line, not its middle
+        back = _turned_back(depth, degrees, rest.shape)
+        is_deeper = back > lines.depth
+        lines.depth[is_deeper], lines.direction[is_deeper] = back[is_deeper], number
+    return lines
+
+
+def _turned(plane: Plane, degrees: float) -> Plane:
+    return np.asarray(Image.fromarray(plane).rotate(degrees, Image.Resampling.BILINEAR, expand=True))
+
+
+def _turned_back(plane: Plane, degrees: float, shape: tuple[int, int]) -> Plane:
+    back = np.asarray(Image.fromarray(plane).rotate(-degrees, Image.Resampling.NEAREST, expand=True))
+    top, left = ((large - small) // 2 for large, small in zip(back.shape, shape, strict=True))
+    return back[top : top + shape[0], left : left + shape[1]]
+
+
+def _running_means(plane: Plane, length: int) -> Plane:
+    """Return the mean of `length` pixels around each, along the rows."""
+    before = length // 2
+    total = np.cumsum(np.pad(plane, ((0, 0), (before + 1, length - before - 1))), axis=1, dtype=np.float64)
+    means: Plane = ((total[:, length:] - total[:, :-length]) / length).astype(np.float32)
+    return means
