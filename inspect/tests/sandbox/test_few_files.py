@@ -18,10 +18,19 @@ from tests.rows import each_row
 LIBRARIES = ("PIL.Image", "av", "cryptography", "lxml.etree", "magic", "msoffcrypto", "numpy", "pikepdf", "yara_x")
 LOADED_AFTER = """
 import sys
-from sluice_inspect.child import jobs
+from sluice_inspect.child import jobs, late_imports
 jobs.preload_for(sys.argv[1].split(), scanned=False)
-late = jobs._LaterModule
+late = late_imports.LateModule
 print(sorted(name for name, module in sys.modules.items() if not isinstance(module, late)))
+"""
+LEFT_BY_LOADING_ALL = """
+import sys
+from sluice_inspect.child import jobs, late_imports
+if len(sys.argv) > 1:
+    jobs.preload_for(sys.argv[1:], scanned=True)
+jobs.preload()
+assert late_imports._finder not in sys.meta_path
+print([name for name, module in sys.modules.items() if isinstance(module, late_imports.LateModule)])
 """
 SAMPLES = {each.name: each for each in FORMATS if not each.missing_reader}
 
@@ -50,6 +59,18 @@ def test_formats_that_the_files_do_not_have_are_not_loaded() -> None:
     formats = {name for name in loaded_for("docx") if name.startswith("sluice_inspect.formats.")}
     shared = ("compressed", "docx", "rar", "sevenzip", "tar", "zip")  # what may be packed in one
     assert formats <= {f"sluice_inspect.formats.{name}" for name in shared}
+
+
+def test_formats_that_begin_otherwise_are_not_loaded_for_a_text() -> None:
+    loaded = loaded_for("csv")
+    assert {f"sluice_inspect.formats.{name}" for name in ("csv", "tar")} <= loaded
+    assert {f"sluice_inspect.formats.{name}" for name in ("pdf", "png", "docx", "rtf", "heif")}.isdisjoint(loaded)
+
+
+@each_row("extensions", [[], ["csv"]], ids=["at once", "after a few"])
+def test_nothing_is_postponed_once_all_is_loaded(extensions: list[str]) -> None:
+    command = [sys.executable, "-c", LEFT_BY_LOADING_ALL, *extensions]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 @pytest.fixture
@@ -89,6 +110,19 @@ async def test_file_of_a_named_format_is_judged_with_what_is_loaded_for_it(name:
         found = await _judged(sandbox, content, f"sample.{extension}")
         assert found == await _judged(whole, content, f"sample.{extension}")
         assert sandbox._pool is pool
+    finally:
+        await sandbox.aclose()
+
+
+@each_row("content", [b"GIF89a,b\n1,2\n", b"BM,b\n1,2\n", b"\n%PDF-1.4,b\n", SAMPLES["gif"].sample()])
+async def test_table_that_begins_as_another_format_is_judged_with_all_loaded(
+    content: bytes, whole: ZygoteSandbox
+) -> None:
+    sandbox = ZygoteSandbox()
+    await sandbox.start(every_format=False, only=FewFiles(frozenset({"csv"}), scanned=False))
+    try:
+        assert await _judged(sandbox, content, "a.csv") == await _judged(whole, content, "a.csv")
+        assert sandbox._only is None
     finally:
         await sandbox.aclose()
 

@@ -8,15 +8,11 @@ Importing this module loads no parser: `preload` and `preload_for` do, on the or
 import encodings
 import functools
 import importlib
-import os
 import pkgutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
 from typing import Final
 
+from sluice_inspect.child import late_imports
 from sluice_inspect.child.shared_buffer import SharedBufferWriter
 from sluice_inspect.report import Outcome
 from sluice_inspect.source import Source
@@ -73,12 +69,12 @@ def _complete(function: Callable[..., Mapping[str, object]]) -> Callable[..., Ma
 
     @functools.wraps(function)
     def run(*arguments: object) -> Mapping[str, object]:
-        _postponed.missed = ""  # to test its lock, a worker tries to open a folder
+        late_imports.forget_missed()  # to test its lock, a worker tries to open a folder
         try:
             return function(*arguments)
         finally:
-            if _postponed.missed:
-                raise NotLoaded(_postponed.missed)
+            if missed := late_imports.missed():
+                raise NotLoaded(missed)
 
     return run
 
@@ -90,7 +86,7 @@ JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
 
 def preload() -> None:
     """Load what a confined worker can no longer load: every parser, and every codec that a file could name."""
-    _postponed.end()
+    late_imports.load_all()
     from sluice_inspect import inspection
     from sluice_inspect.threats import scan as threats
 
@@ -106,7 +102,7 @@ def preload_for(extensions: Sequence[str], *, scanned: bool) -> None:
 
     A job on a file that needs more raises `NotLoaded`; `preload` then loads the rest.
     """
-    _postponed.begin()
+    late_imports.postpone()
     from sluice_inspect import inspection, registry
 
     if scanned:
@@ -124,102 +120,11 @@ def preload_for(extensions: Sequence[str], *, scanned: bool) -> None:
             if scanned:
                 with inspection.open_sample(named) as sample:
                     _scan(sample.fileno(), "")
-    _postponed.watch_children()
+    late_imports.watch_children()
 
 
 class NotLoaded(Exception):
     """A job needed a module or a file that was not loaded before its process was locked. `str()` names it."""
-
-
-class _LaterModule(ModuleType):
-    """A library that is loaded as soon as one of its names is used."""
-
-    def __getattr__(self, name: str) -> object:
-        _load_now(self.__name__)
-        return getattr(self, name)
-
-
-class _LaterLoader(Loader):
-    """Makes a module, and leaves its code for later. `importlib.util.LazyLoader` runs it at the second import."""
-
-    def __init__(self, loader: Loader) -> None:
-        self.loader = loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__class__ = _LaterModule
-
-
-def _load_now(name: str) -> None:
-    """Run the code of a library that was left for later, after that of its package. Do nothing for other modules."""
-    if not isinstance(sys.modules.get(name), _LaterModule):
-        return
-    _load_now(name.rpartition(".")[0])
-    module = sys.modules[name]
-    spec = module.__spec__
-    if isinstance(module, _LaterModule) and spec is not None and isinstance(spec.loader, _LaterLoader):
-        module.__class__ = ModuleType  # type: ignore[assignment]  # it is no longer what it was narrowed to
-        module.__loader__ = spec.loader = spec.loader.loader
-        spec.loader.exec_module(module)
-
-
-class _Postponed(MetaPathFinder):
-    """Libraries that load when one of their names is first used, and what locked children would have loaded."""
-
-    # Those that take longest to load. A module that names one imports it at its top, and uses it in functions only.
-    _LIBRARIES: Final = frozenset({
-        "PIL.AvifImagePlugin", "PIL.Image", "PIL.ImageSequence", "av", "email", "email.parser", "email.policy",
-        "lxml.etree", "msoffcrypto", "msoffcrypto.method", "msoffcrypto.method.ecma376_agile",
-        "msoffcrypto.method.ecma376_standard", "msoffcrypto.method.rc4", "msoffcrypto.method.rc4_cryptoapi",
-        "msoffcrypto.method.xor_obfuscation", "numpy", "pikepdf", "pypdfium2", "pypdfium2.raw", "yara_x",
-    })  # fmt: skip
-
-    def __init__(self) -> None:
-        self.missed = ""
-        self._loader_pid = 0
-
-    def begin(self) -> None:
-        """Postpone from now on."""
-        sys.meta_path.insert(0, self)
-
-    def end(self) -> None:
-        """Load what was postponed, and postpone nothing more."""
-        if self not in sys.meta_path:
-            return
-        sys.meta_path.remove(self)
-        self._loader_pid = 0
-        for name in sorted(self._LIBRARIES & sys.modules.keys()):
-            _load_now(name)
-
-    def watch_children(self) -> None:
-        """Note what a child of this process tries to load."""
-        self._loader_pid = os.getpid()
-        sys.addaudithook(self._audit)
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return where to load one of the libraries from, later."""
-        self._note(name)
-        if name not in self._LIBRARIES:
-            _load_now(name.rpartition(".")[0])
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _LaterLoader(spec.loader)
-        return spec
-
-    def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
-        # A descriptor, as of the file under inspection, is no path.
-        if event in {"open", "ctypes.dlopen"} and not isinstance(arguments[0], int):
-            self._note(str(arguments[0]))
-
-    def _note(self, name: str) -> None:
-        if self._loader_pid not in {0, os.getpid()}:
-            self.missed = self.missed or name
-
-
-_postponed: Final = _Postponed()
 
 
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:
