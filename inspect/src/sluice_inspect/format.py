@@ -104,6 +104,9 @@ class Format:
     content_type: str
     extensions: frozenset[str]  # lower case, without the dot: the names that promise this content
     matches: Callable[[Source], bool] = has_no_signature  # reads the bytes, never the name, and is cheap
+    # How content begins that `matches` may take, with at most `begins_within` bytes before it; None: in any way.
+    begins: tuple[bytes, ...] | None = None
+    begins_within: int = 0
     match_order: MatchOrder = MatchOrder.SIGNATURE
     examine: Callable[[Source, Limits], Examination]
     facts: Callable[[Subject, FactSheet], None]

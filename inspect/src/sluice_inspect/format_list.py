@@ -12,11 +12,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the list has of a format. For `extensions`, `promise` and `names` see `Format`."""
+    """What the list has of a format. See `Format` for those that it has as well."""
 
     module: str  # below `sluice_inspect.formats`
     extensions: list[str]
     promise: str | None
+    begins: list[str] | None  # in Latin-1; empty for text formats, which only a name tells from each other
+    begins_within: int
+    match_order: int
     is_container: bool  # it is opened where it is found within an archive
     is_opened: bool  # the scan opens it
     names: Mapping[str, str]

@@ -287,8 +287,7 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
     if _is_misplaced_page(source, named, extension):
         return _FileType(None, "text/html", f"named .{extension}, but the content is a web page")
 
-    is_named = named is not None and named.matches(source)
-    found = named if is_named else sniff.recognise(source, registry.FORMATS, None)  # which has all formats loaded
+    found = sniff.recognise(source, named)
     # A text may begin with the letters of a binary format, as one on GIF89a does.
     if found is not None and found is not named and sniff.is_plain_text(source):
         found = None if _examine(source, found, limits).integrity is Outcome.CORRUPT else found

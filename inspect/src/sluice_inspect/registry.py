@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 _PACKAGE: Final = "sluice_inspect.formats"
 _BY_EXTENSION: Final = {extension: name for name, listed in LIST.items() for extension in listed.extensions}
 
+# How content of each format begins, in the order in which they are asked whether it is theirs.
+_BEGINNINGS: Final = [
+    (
+        name,
+        None if listed.begins is None else tuple(each.encode("latin-1") for each in listed.begins),
+        listed.begins_within,
+    )
+    for name, listed in sorted(LIST.items(), key=lambda each: (each[1].match_order, each[0]))
+    if listed.begins != []
+]
+
 
 def format_named(name: str) -> Format | None:
     """Return the format of a name, or None."""
@@ -32,6 +43,17 @@ def format_named(name: str) -> Format | None:
 def format_of(extension: str) -> Format | None:
     """Return the format that an extension (lower case, without the dot) names, or None."""
     return format_named(_BY_EXTENSION.get(extension, ""))
+
+
+def candidates(head: bytes) -> Iterator[Format]:
+    """Yield, in the order of `FORMATS`, the formats that content with these first bytes can be; no text format."""
+    for name, begins, within in _BEGINNINGS:
+        if begins is None or head.startswith(begins) or (within and _is_within(head, begins, within)):
+            yield _formats_in(LIST[name].module)[name]
+
+
+def _is_within(head: bytes, begins: tuple[bytes, ...], within: int) -> bool:
+    return any(head.find(each, 0, within + len(each)) >= 0 for each in begins)
 
 
 def containers() -> list[Format]:
@@ -47,6 +69,9 @@ def listed() -> dict[str, Listed]:
             module=module,
             extensions=sorted(each.extensions),
             promise=None if each.promise is None else each.promise.name,
+            begins=_begins(each),
+            begins_within=each.begins_within,
+            match_order=each.match_order,
             is_container=each.container is not None,
             is_opened=each.opener is not None,
             names=dict(sorted(each.names.items())),
@@ -54,6 +79,12 @@ def listed() -> dict[str, Listed]:
         for module in _modules()
         for each in _formats_in(module).values()
     }
+
+
+def _begins(each: Format) -> list[str] | None:
+    if each.is_text:
+        return []
+    return None if each.begins is None else sorted(begin.decode("latin-1") for begin in each.begins)
 
 
 @cache

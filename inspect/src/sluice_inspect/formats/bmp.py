@@ -208,6 +208,7 @@ FORMAT: Final = Format(
     content_type="image/bmp",
     extensions=frozenset({"bmp"}),
     tolerated_extensions=frozenset({"dib"}),  # which may also be a bitmap without the file header
+    begins=(b"BM", b"BA"),
     matches=_matches,
     match_order=MatchOrder.PICTURE,
     examine=_examine,

@@ -83,7 +83,7 @@ class Part:
         """Return where its box ends, across (0) or down (1)."""
         return self.bottom if axis else self.right
 
-    def distance(self, other: "Part") -> float:
+    def distance(self, other: Part) -> float:
         """Return the millimetres between two boxes along the axis in which they are further apart."""
         return max(other.left - self.right, self.left - other.right, other.top - self.bottom, self.top - other.bottom)
 

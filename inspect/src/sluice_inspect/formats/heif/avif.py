@@ -156,6 +156,8 @@ FORMAT: Final = Format(
     content_type="image/avif",
     extensions=frozenset({"avif", "avifs"}),
     tolerated_extensions=frozenset({"heif", "hif"}),
+    begins=(b"ftyp",),
+    begins_within=4,  # the size of the box
     matches=lambda source: family_of(source) == "avif",
     match_order=MatchOrder.PICTURE,
     examine=_examine,

@@ -145,6 +145,8 @@ FORMAT: Final = Format(
     family=Family.PICTURE,
     content_type="image/heic",
     extensions=frozenset({"heic", "heif", "heics", "heifs", "hif"}),
+    begins=(b"ftyp",),
+    begins_within=4,  # the size of the box
     matches=lambda source: family_of(source) == "heic",
     match_order=MatchOrder.PICTURE,
     examine=_examine,

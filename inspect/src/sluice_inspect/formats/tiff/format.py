@@ -17,7 +17,14 @@ from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.media import measure_picture
 from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.formats.tiff import directory as tiff
-from sluice_inspect.formats.tiff.directory import DRAWN, Directory, DirectoryReader, Tag, TiffHeader, read_header
+from sluice_inspect.formats.tiff.directory import (
+    DRAWN,
+    Directory,
+    DirectoryReader,
+    Tag,
+    TiffHeader,
+    read_header,
+)
 from sluice_inspect.formats.tiff.segments import (
     FAX,
     OLD_JPEG,
@@ -222,6 +229,7 @@ FORMAT: Final = Format(
     family=Family.PICTURE,
     content_type="image/tiff",
     extensions=frozenset({"tif", "tiff", "btf", "tf8"}),
+    begins=tuple(tiff.MAGICS),
     matches=lambda source: read_header(source) is not None,
     match_order=MatchOrder.PICTURE,
     examine=_examine,
