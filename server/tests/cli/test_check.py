@@ -148,6 +148,7 @@ def test_check_loads_nothing_that_only_the_service_needs(tmp_path: Path) -> None
     assert "1 accepted" in run.stdout, run.stderr
     service = {
         "fastapi",
+        "pydantic",
         "sqlalchemy",
         "structlog",
         "pydantic_settings",

@@ -34,7 +34,7 @@ class Mode(StrEnum):
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True)
 
 
 # A field that is neither stored nor shown while it is null
@@ -337,9 +337,8 @@ class CheckModes(_Value):
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
-# Not validated: that would build the validators, and a command has no need of them.
-NO_POLICIES: Final = Policies.model_construct()
-ALL_ENFORCED: Final = CheckModes.model_construct()
+NO_POLICIES: Final = Policies()
+ALL_ENFORCED: Final = CheckModes()
 
 
 def policies_of(stored: Mapping[str, Any] | None) -> Policies:

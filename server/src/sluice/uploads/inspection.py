@@ -17,8 +17,9 @@ from sluice.scanner import (
     UnpackReport,
     parse_unpack_report,
 )
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.rules import Judged, judge_content, judge_scan
-from sluice.uploads.values import ExamineFact, Rules, ScanFact
+from sluice.uploads.values import Rules, ScanFact
 from sluice_inspect.sandbox import Completed, NoWorker, Sandbox
 from sluice_inspect.sandbox.sealed import Sealed
 

@@ -23,10 +23,10 @@ from sluice.contexts.policies import (
 from sluice.errors import FileRejected, LimitExceeded
 from sluice.scanner import EngineVersion
 from sluice.tenants import Plan
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
 from sluice_inspect.report import Report
-from sluice_inspect.sandbox import Completed, Crashed, OverLimit
 from sluice_inspect.sandbox.sealed import Sealed
 
 # No file has such an extension: an empty list would allow all.
@@ -120,40 +120,6 @@ class PlanFact:
     used: int
     limit: int
     resets_in: float
-
-
-@dataclass(frozen=True, slots=True)
-class ExamineFact:
-    """The report of the file check, or how the check ended without one."""
-
-    report: Report | None
-    died: bool
-    overran: str | None
-    detail: str
-    ms: float
-
-    @classmethod
-    def of(cls, result: Completed | Crashed | OverLimit) -> Self:
-        """Return what the result of a check says of the file."""
-        if isinstance(result, OverLimit):
-            detail = f"the checker reached its {result.limit} limit"
-            return cls(None, died=False, overran=result.limit, detail=detail, ms=result.ms)
-        if isinstance(result, Crashed):
-            return cls(None, died=True, overran=None, detail=result.why, ms=result.ms)
-        fact = cls.of_report(result.payload, result.ms)
-        if fact is None:
-            # The worker was taken over or is broken: nothing that it says of this file is believed.
-            return cls(None, died=True, overran=None, detail="the checker returned an invalid result", ms=result.ms)
-        return fact
-
-    @classmethod
-    def of_report(cls, payload: object, ms: float) -> Self | None:
-        """Return the checker's report as a fact; None if it is invalid."""
-        try:
-            report = Report.from_json(payload)
-        except ValueError:
-            return None
-        return cls(report, died=False, overran=None, detail=report.detail, ms=ms)
 
 
 @dataclass(frozen=True, slots=True)
