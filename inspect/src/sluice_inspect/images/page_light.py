@@ -37,10 +37,10 @@ _SHADOW_BEYOND: Final = 0.02  # the same that is brighter or darker than both
 _SHADOW_PART: Final = 0.05  # the same of each of the two at least
 
 
-def is_lit_paper(page: Page, *, is_creased: bool = False, is_text: bool = False) -> bool:
+def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = False, is_text: bool = False) -> bool:
     """Return whether the background is paper under some lamp, with soft shadows or without: of one tint, and bright.
 
-    `is_text`: text of the other side shines through.
+    `is_marked`: there are marks, which may be of the other side. `is_text`: text of the other side shines through.
 
     Most of such a page is a smooth surface, and what is not, is darker. Fog, clouds and walls are neither.
     """
@@ -81,7 +81,7 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_text: bool = False)
         lit = float((np.abs(rest) <= off).mean())
         if (
             lit >= _EVENLY_LIT
-            or (lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
+            or ((is_marked or is_text) and lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
             or _is_shadowed(rest, off, _SHADOW)
         ):
             return True

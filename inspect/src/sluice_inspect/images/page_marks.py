@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
+_BLEEDING_LEAST: Final = 60  # cells of such text
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
-_BLOTCH: Final = 11.5  # levels of its strongest marks at most, if there are few
+_BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
 CELL: Final = 0.5  # millimetres
 _STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
 _WIRE_LEAST: Final = 10.0  # the same of its wire: shorter lines are strokes
@@ -36,6 +37,15 @@ _FAINT: Final = 30.0  # levels
 _BORDER: Final = 4.0  # millimetres from the edge of a page
 _BORDER_LONG: Final = 4.5  # millimetres of a mark there that is no word
 _BORDER_MOST: Final = 5
+_LONE_MOST: Final = 20.0  # levels of a faint mark
+_LONE_LONG: Final = 8.0  # millimetres of it at most
+_LONE_FAR: Final = 14.0  # millimetres around it without a mark
+_EDGE: Final = 7.0  # millimetres from the edge of a page in which a line along it, or from it, begins
+_THIN: Final = 1.6  # millimetres of a streak, with the cells at its border
+_STREAK: Final = 20.0  # the same of its length
+_STREAKS_MOST: Final = 8
+_CORNER: Final = (7.0, 46.0)  # millimetres of a corner that is folded over; a letter is smaller
+_OUTLINES: Final = 5  # straight lines of its outline
 _FLAT: Final = 0.99  # share of a page that has the same level, where there is no noise
 _ALONE: Final = 2.5  # millimetres around it without a mark
 _SPECKS_MOST: Final = 150
@@ -124,7 +134,11 @@ def parts_of(page: Page) -> list[Part]:
 
 def unexplained(page: Page) -> list[Part]:
     """Return the parts that are beyond doubt; small and faint ones are judged in full resolution."""
-    return [part for part in parts_of(page) if part.size > 2 and (part.size > 8 or part.contrast > 2 * page.threshold)]
+    return _beyond_doubt(page, parts_of(page))
+
+
+def _beyond_doubt(page: Page, parts: list[Part]) -> list[Part]:
+    return [part for part in parts if part.size > 2 and (part.size > 8 or part.contrast > 2 * page.threshold)]
 
 
 def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float) -> Part:
@@ -152,12 +166,16 @@ def mask_handling(page: Page) -> None:
         *_staples(parts, width, height),
         *_crossings(page, parts),
         *_at_border(parts, width, height),
+        *_streaks(parts, width, height),
+        *_folded_corners(parts, width, height),
     ]
     for part in handled:
         mask_part(page, part, max(1.5, 8 / page.scale))  # as far as blocks of a JPEG reach
     if _is_flat(page):
         return  # no scanner leaves paper and glass without any noise: a dot on it was drawn
     known = {id(part) for part in handled}
+    for part in _lone([part for part in _beyond_doubt(page, everything) if id(part) not in known]):
+        mask_part(page, part, 0.7)
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
     for part in _specks([part for part in seen if id(part) not in known], max(_SPECK, 4.5 / page.scale)):
@@ -286,15 +304,87 @@ def _crossings(page: Page, parts: list[Part]) -> list[Part]:
 
 
 def _at_border(parts: list[Part], width: float, height: float) -> list[Part]:
-    """Return the few small and faint marks at the border of a page, where shadows and folds meet its edge."""
-    found = [
+    """Return the faint marks at the border of a page: lines along it, and the few where shadows and folds meet it."""
+    lines, spots = [], []
+    for part in parts:
+        if part.contrast >= _FAINT:
+            continue
+        aside, above = (
+            min(near, far) for near, far in ((part.left, width - part.right), (part.top, height - part.bottom))
+        )
+        thin = part.width if aside < above else part.height
+        if min(aside, above) < _EDGE and thin <= 2 <= part.size * part.unit / 2:
+            lines.append(part)
+        elif min(aside, above) < _BORDER and max(part.width, part.height) <= _BORDER_LONG:
+            spots.append(part)
+    return lines + (spots if len(spots) <= _BORDER_MOST else [])
+
+
+def _lone(parts: list[Part]) -> list[Part]:
+    """Return the few small and faint marks that are far from all others: what light and compression leave."""
+    found = [part for part in parts if part.contrast < _LONE_MOST and max(part.width, part.height) <= _LONE_LONG]
+    found = [part for part in found if sum(part.distance(other) < _LONE_FAR for other in parts) == 1]  # itself
+    return found if len(found) <= _BORDER_MOST else []
+
+
+def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
+    """Return the streaks of a feeder that begin or end on the page: thin lines along it from an edge, maybe in pieces."""
+    streaks: list[Part] = []
+    for along, across, length in ((1, 0, height), (0, 1, width)):
+        thin = [part for part in parts if part.far(across) - part.near(across) <= _THIN]
+        thin = [part for part in thin if part.far(along) - part.near(along) >= 3 * part.unit]
+        places = []
+        while thin:
+            # Pieces of one line are in line with the longest.
+            first = max(thin, key=lambda part: part.far(along) - part.near(along))
+            line = [part for part in thin if abs(part.centre[across] - first.centre[across]) <= 0.6]
+            thin = [part for part in thin if abs(part.centre[across] - first.centre[across]) > 0.6]
+            start, end = min(part.near(along) for part in line), max(part.far(along) for part in line)
+            covered = sum(part.far(along) - part.near(along) for part in line) / (end - start)
+            is_faint = max(part.contrast for part in line) < _FAINT
+            is_from_edge = (start < _EDGE or end > length - _EDGE) and end - start >= _STREAK and covered > 0.6
+            if is_from_edge or (end - start > 0.5 * length and (covered > 0.6 or is_faint)):
+                places.append(first.centre[across])
+                streaks += line
+        if len(places) > _STREAKS_MOST:
+            return []
+    return streaks
+
+
+def _folded_corners(parts: list[Part], width: float, height: float) -> list[Part]:
+    """Return the outlines of corners that are folded over: straight lines that reach both edges of the page."""
+    corners = []
+    for part in parts:
+        beside = min(part.left, width - part.right), min(part.top, height - part.bottom)
+        sides = part.width, part.height
+        if max(beside) < _EDGE and min(sides) >= _CORNER[0] and max(sides) <= _CORNER[1] and _has_straight_lines(part):
+            corners.append(part)
+    inside = [
         part
         for part in parts
-        if min(part.left, part.top, width - part.right, height - part.bottom) < _BORDER
-        and max(part.width, part.height) <= _BORDER_LONG
-        and part.contrast < _FAINT
+        for corner in corners
+        if part.distance(corner) < 0 and part is not corner and (part.contrast < _FAINT or _has_straight_lines(part))
     ]
-    return found if len(found) <= _BORDER_MOST else []
+    return corners + inside
+
+
+def _has_straight_lines(part: Part) -> bool:
+    """Return whether a part is made of few straight lines."""
+    points = (part.cells[part.strengths > 0.4 * part.contrast] * part.unit).astype(np.float64)
+    count, random = len(points), np.random.default_rng(0)
+    for _ in range(_OUTLINES):
+        if len(points) < max(4, 0.2 * count):
+            return True
+        pairs = points[random.integers(len(points), size=(200, 2))]
+        ahead = pairs[:, 1] - pairs[:, 0]
+        lengths = np.hypot(ahead[:, 0], ahead[:, 1])
+        ahead, pairs = ahead[lengths > 2] / lengths[lengths > 2, None], pairs[lengths > 2]
+        if not len(ahead):
+            return False
+        off = points[None] - pairs[:, :1]
+        near = np.abs(off[..., 0] * ahead[:, None, 1] - off[..., 1] * ahead[:, None, 0]) < 1
+        points = points[~near[int(near.sum(axis=1).argmax())]]
+    return len(points) < max(4, 0.2 * count)
 
 
 def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
@@ -305,7 +395,7 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
         if 3.5 <= part.width <= 13
         and 3.5 <= part.height <= 13
         and 0.7 < part.width / part.height < 1.4
-        and part.size * part.unit**2 > 0.22 * part.width * part.height
+        and part.size * part.unit**2 > 0.15 * part.width * part.height
     ]
     holes = []
     for along, across, length, depth in ((1, 0, height, width), (0, 1, width, height)):
@@ -393,7 +483,7 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
         return False
     if is_text and max(part.contrast for part in parts) < _BLOTCH:
         return True
-    if len(parts) < 20:
+    if sum(part.size for part in parts) < _BLEEDING_LEAST:
         return False
     rest = page.levels - page.background
     rest[page.masked] = 0

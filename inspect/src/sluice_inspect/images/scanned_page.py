@@ -78,7 +78,7 @@ def without_traces(image: Image.Image, *, is_page: bool) -> PictureView | None:
         return None
     marks = unexplained(page)
     is_text = shows_other_side(page)
-    if not is_lit_paper(page, is_creased=creases is not None, is_text=is_text):
+    if not is_lit_paper(page, is_creased=creases is not None, is_marked=bool(marks), is_text=is_text):
         return None
     if not absorb_bleeding(page, marks, is_text=is_text):
         return None
