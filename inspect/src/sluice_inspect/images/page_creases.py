@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from PIL import Image
 
-from sluice_inspect.images.page_marks import Part, mask_part, unexplained
 from sluice_inspect.images.page_model import Page, greatest_around
+from sluice_inspect.images.page_parts import Part, mask_part, unexplained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

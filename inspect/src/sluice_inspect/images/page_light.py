@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _EVEN: Final = 12.0  # levels between the brightest and the darkest part of a page that need no explanation
 _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]
+_BRIGHT: Final = 130.0  # levels of the brightest part at least
+_TINT: Final = 0.45  # share by which the channels of coloured paper differ at most
 _FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
 _EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
 _NEARLY_LIT: Final = 0.85  # the same if the rest is faintly darker
@@ -54,7 +56,7 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = Fals
     values, used = grid.mean(axis=2).ravel().astype(np.float64), inner.ravel()
     low, high = (float(np.percentile(values[used], share)) for share in (1, 99))
     if high - low > _EVEN:
-        if high < 150 or low < 0.3 * high:
+        if high < _BRIGHT or low < 0.3 * high:
             return False
         if grid.shape[2] == 3 and not _is_of_one_tint(grid[inner], page.quantum):
             return False
@@ -173,6 +175,6 @@ def _unlit(
 def _is_of_one_tint(cells: Levels, quantum: float) -> bool:
     tint = cells / np.maximum(cells.mean(axis=1, keepdims=True), 1)
     usual = np.median(tint, axis=0)
-    if float(np.ptp(usual)) > 0.25:
+    if float(np.ptp(usual)) > _TINT:
         return False
     return float(np.percentile(np.abs(tint - usual), 97)) <= 0.03 + (quantum / 150 if quantum >= 3 else 0)

@@ -1,30 +1,22 @@
 """The marks that scanning and handling leave on a page: holes, staples, dust, corners, creases, bleed-through."""
 
-from __future__ import annotations
-
 import math
-from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import Page, blurred, greatest_around
+from sluice_inspect.images.page_model import Page, blurred
+from sluice_inspect.images.page_parts import Part, beyond_doubt, mask_part, parts_of, unexplained
 from sluice_inspect.images.views import max_over_channels
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
 _BLEEDING_LEAST: Final = 60  # cells of such text
+_BLEEDING_DARKER: Final = 0.97, 0.75  # share of it that is darker than the page, and where it is blurred even more
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
 _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
-CELL: Final = 0.5  # millimetres
 _STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
 _WIRE_LEAST: Final = 10.0  # the same of its wire: shorter lines are strokes
 _LOW_STAPLE: Final = 25.0  # millimetres from both edges of a lower corner in which one lies
-_RINGING: Final = 2.5  # millimetres around a dark mark in which compression leaves faint ones
-_RINGS: Final = 0.2  # their share of its contrast
 _RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
 _CROSSING: Final = 30.0  # levels of the mark where two folds cross, at most
 _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its border
@@ -42,110 +34,13 @@ _LONE_LONG: Final = 8.0  # millimetres of it at most
 _LONE_FAR: Final = 14.0  # millimetres around it without a mark
 _EDGE: Final = 7.0  # millimetres from the edge of a page in which a line along it, or from it, begins
 _THIN: Final = 1.6  # millimetres of a streak, with the cells at its border
-_STREAK: Final = 20.0  # the same of its length
+_STREAK: Final = 10.0  # the same of its length
 _STREAKS_MOST: Final = 8
-_CORNER: Final = (7.0, 46.0)  # millimetres of a corner that is folded over; a letter is smaller
+_CORNER: Final = (7.0, 56.0)  # millimetres of a corner that is folded over; a letter is smaller
 _OUTLINES: Final = 5  # straight lines of its outline
 _FLAT: Final = 0.99  # share of a page that has the same level, where there is no noise
 _ALONE: Final = 2.5  # millimetres around it without a mark
-_SPECKS_MOST: Final = 150
-_CELLS_MOST: Final = 40_000
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Connected marks; its box and centre are in millimetres."""
-
-    cells: NDArray[np.int64]  # rows and columns of a grid of about half a millimetre
-    unit: float  # millimetres of a cell
-    left: float
-    top: float
-    right: float
-    bottom: float
-    contrast: float
-    strengths: NDArray[np.float32]  # contrast of each cell
-
-    @property
-    def size(self) -> int:
-        """The number of its cells."""
-        return len(self.cells)
-
-    @property
-    def centre(self) -> tuple[float, float]:
-        """The middle of its box, across and down."""
-        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
-
-    @property
-    def width(self) -> float:
-        """The width of its box."""
-        return self.right - self.left
-
-    @property
-    def height(self) -> float:
-        """The height of its box."""
-        return self.bottom - self.top
-
-    def near(self, axis: int) -> float:
-        """Return where its box begins, across (0) or down (1)."""
-        return self.top if axis else self.left
-
-    def far(self, axis: int) -> float:
-        """Return where its box ends, across (0) or down (1)."""
-        return self.bottom if axis else self.right
-
-    def distance(self, other: Part) -> float:
-        """Return the millimetres between two boxes along the axis in which they are further apart."""
-        return max(other.left - self.right, self.left - other.right, other.top - self.bottom, self.top - other.bottom)
-
-
-def parts_of(page: Page) -> list[Part]:
-    """Return what stands out of the background, in connected parts. Too much of it is one part."""
-    off = page.off
-    step = max(1, round(CELL * page.scale))
-    rows, columns = -(-off.shape[0] // step), -(-off.shape[1] // step)
-    padded = np.zeros((rows * step, columns * step), dtype=np.float32)
-    padded[: off.shape[0], : off.shape[1]] = off
-    # place by place within the cells, as along planes
-    places = [padded[y::step, x::step] for y in range(step) for x in range(step)]
-    strongest = reduce(np.maximum, places)
-    counts = sum((place > page.threshold).astype(np.uint8) for place in places)
-    marked = (counts >= min(2, step * step)) | (strongest > 2 * page.threshold)
-    unit = step / page.scale
-    around = max(1, round(_RINGING / unit))
-    marked &= strongest > _RINGS * greatest_around(greatest_around(strongest, around).T, around).T
-    found = np.argwhere(marked)
-    if len(found) > _CELLS_MOST:
-        return [_part(found, strongest, unit)]
-    left = {(int(y), int(x)) for y, x in found}
-    parts = []
-    while left:
-        stack = [left.pop()]
-        cells = []
-        while stack:
-            y, x = stack.pop()
-            cells.append((y, x))
-            for near in ((y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)):
-                if near in left:
-                    left.remove(near)
-                    stack.append(near)
-        parts.append(_part(np.array(cells), strongest, unit))
-    return parts
-
-
-def unexplained(page: Page) -> list[Part]:
-    """Return the parts that are beyond doubt; small and faint ones are judged in full resolution."""
-    return _beyond_doubt(page, parts_of(page))
-
-
-def _beyond_doubt(page: Page, parts: list[Part]) -> list[Part]:
-    return [part for part in parts if part.size > 2 and (part.size > 8 or part.contrast > 2 * page.threshold)]
-
-
-def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float) -> Part:
-    (top, left), (bottom, right) = cells.min(axis=0), cells.max(axis=0) + 1
-    strengths = strongest[cells[:, 0], cells[:, 1]]
-    contrast = float(np.percentile(strengths, 90))
-    return Part(cells, unit, left * unit, top * unit, right * unit, bottom * unit, contrast, strengths)
+_SPECKS_MOST: Final = 300
 
 
 def mask_punched(page: Page) -> None:
@@ -174,20 +69,13 @@ def mask_handling(page: Page) -> None:
     if _is_flat(page):
         return  # no scanner leaves paper and glass without any noise: a dot on it was drawn
     known = {id(part) for part in handled}
-    for part in _lone([part for part in _beyond_doubt(page, everything) if id(part) not in known]):
+    for part in _lone([part for part in beyond_doubt(page, everything) if id(part) not in known]):
         mask_part(page, part, 0.7)
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
     for part in _specks([part for part in seen if id(part) not in known], max(_SPECK, 4.5 / page.scale)):
         mask_part(page, part, 0.7)
         _mask_rings(page, part)
-
-
-def mask_part(page: Page, part: Part, pad: float) -> None:
-    """Mask the box of a part and `pad` millimetres around it."""
-    top, bottom = (round((line + sign * pad) * page.scale) for line, sign in ((part.top, -1), (part.bottom, 1)))
-    left, right = (round((line + sign * pad) * page.scale) for line, sign in ((part.left, -1), (part.right, 1)))
-    page.masked[max(0, top) : bottom, max(0, left) : right] = True
 
 
 def _is_flat(page: Page) -> bool:
@@ -394,7 +282,7 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
         for part in _without_shadows(parts)
         if 3.5 <= part.width <= 13
         and 3.5 <= part.height <= 13
-        and 0.7 < part.width / part.height < 1.4
+        and 0.5 < part.width / part.height < 2  # some are punched twice
         and part.size * part.unit**2 > 0.15 * part.width * part.height
     ]
     holes = []
@@ -490,13 +378,18 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
     blurry = blurred(rest, max(1, round(0.5 * page.scale)))
     marked = page.off > page.threshold
     is_darker = rest.min(axis=2) < -0.5 * page.threshold
-    if float(np.median(page.background)) < 150 or is_darker[marked].mean() < 0.97:
+    darker = float(is_darker[marked].mean())
+    if float(np.median(page.background)) < 150 or darker < _BLEEDING_DARKER[1]:
         return False
     # What the paper blurred has no edges: little is left without its own blur.
     edges = float(np.sqrt(max(np.square((rest - blurred(rest, 1))[marked]).mean() - page.noise**2, 0.0)))
-    if edges > 0.3 * float(np.abs(rest[marked]).max(axis=1).mean()):
+    share = edges / float(np.abs(rest[marked]).max(axis=1).mean())
+    if share > (0.3 if darker >= _BLEEDING_DARKER[0] else 0.2):
         return False
+    if share <= 0.2:
+        blurry = blurred(rest, 1)
     page.background += np.clip(blurry, -1.3 * _BLEEDING, 0)
     page.subdued = max(page.subdued, 0.4 * _BLEEDING)
     # What little is left is judged in full resolution.
-    return sum(part.size for part in unexplained(page)) <= _LEFT * sum(part.size for part in parts)
+    left = _LEFT if share > 0.2 else 2 * _LEFT
+    return sum(part.size for part in unexplained(page)) <= left * sum(part.size for part in parts)

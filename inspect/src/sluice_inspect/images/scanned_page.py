@@ -15,16 +15,9 @@ from PIL import Image
 from sluice_inspect.images.page_creases import is_crumpled, mask_creases, mask_ends
 from sluice_inspect.images.page_light import is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
-from sluice_inspect.images.page_marks import (
-    CELL,
-    absorb_bleeding,
-    is_grid,
-    mask_handling,
-    mask_punched,
-    parts_of,
-    unexplained,
-)
+from sluice_inspect.images.page_marks import absorb_bleeding, is_grid, mask_handling, mask_punched
 from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
+from sluice_inspect.images.page_parts import CELL, parts_of, unexplained
 from sluice_inspect.images.views import PictureView
 
 _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans

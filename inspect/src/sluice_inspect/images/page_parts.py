@@ -1,0 +1,123 @@
+"""The marks on a page: what stands out of its background, in connected parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from sluice_inspect.images.page_model import Page, greatest_around
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CELL: Final = 0.5  # millimetres
+_RINGING: Final = 2.5  # millimetres around a dark mark in which compression leaves faint ones
+_RINGS: Final = 0.2  # their share of its contrast
+_CELLS_MOST: Final = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Connected marks; its box and centre are in millimetres."""
+
+    cells: NDArray[np.int64]  # rows and columns of a grid of about half a millimetre
+    unit: float  # millimetres of a cell
+    left: float
+    top: float
+    right: float
+    bottom: float
+    contrast: float
+    strengths: NDArray[np.float32]  # contrast of each cell
+
+    @property
+    def size(self) -> int:
+        """The number of its cells."""
+        return len(self.cells)
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        """The middle of its box, across and down."""
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
+    @property
+    def width(self) -> float:
+        """The width of its box."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        """The height of its box."""
+        return self.bottom - self.top
+
+    def near(self, axis: int) -> float:
+        """Return where its box begins, across (0) or down (1)."""
+        return self.top if axis else self.left
+
+    def far(self, axis: int) -> float:
+        """Return where its box ends, across (0) or down (1)."""
+        return self.bottom if axis else self.right
+
+    def distance(self, other: Part) -> float:
+        """Return the millimetres between two boxes along the axis in which they are further apart."""
+        return max(other.left - self.right, self.left - other.right, other.top - self.bottom, self.top - other.bottom)
+
+
+def parts_of(page: Page) -> list[Part]:
+    """Return what stands out of the background, in connected parts. Too much of it is one part."""
+    off = page.off
+    step = max(1, round(CELL * page.scale))
+    rows, columns = -(-off.shape[0] // step), -(-off.shape[1] // step)
+    padded = np.zeros((rows * step, columns * step), dtype=np.float32)
+    padded[: off.shape[0], : off.shape[1]] = off
+    # place by place within the cells, as along planes
+    places = [padded[y::step, x::step] for y in range(step) for x in range(step)]
+    strongest = reduce(np.maximum, places)
+    counts = sum((place > page.threshold).astype(np.uint8) for place in places)
+    marked = (counts >= min(2, step * step)) | (strongest > 2 * page.threshold)
+    unit = step / page.scale
+    around = max(1, round(_RINGING / unit))
+    marked &= strongest > _RINGS * greatest_around(greatest_around(strongest, around).T, around).T
+    found = np.argwhere(marked)
+    if len(found) > _CELLS_MOST:
+        return [_part(found, strongest, unit)]
+    left = {(int(y), int(x)) for y, x in found}
+    parts = []
+    while left:
+        stack = [left.pop()]
+        cells = []
+        while stack:
+            y, x = stack.pop()
+            cells.append((y, x))
+            for near in ((y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)):
+                if near in left:
+                    left.remove(near)
+                    stack.append(near)
+        parts.append(_part(np.array(cells), strongest, unit))
+    return parts
+
+
+def unexplained(page: Page) -> list[Part]:
+    """Return the parts that are beyond doubt; small and faint ones are judged in full resolution."""
+    return beyond_doubt(page, parts_of(page))
+
+
+def beyond_doubt(page: Page, parts: list[Part]) -> list[Part]:
+    """Return those of the parts that are beyond doubt."""
+    return [part for part in parts if part.size > 2 and (part.size > 8 or part.contrast > 2 * page.threshold)]
+
+
+def _part(cells: NDArray[np.int64], strongest: NDArray[np.float32], unit: float) -> Part:
+    (top, left), (bottom, right) = cells.min(axis=0), cells.max(axis=0) + 1
+    strengths = strongest[cells[:, 0], cells[:, 1]]
+    contrast = float(np.percentile(strengths, 90))
+    return Part(cells, unit, left * unit, top * unit, right * unit, bottom * unit, contrast, strengths)
+
+
+def mask_part(page: Page, part: Part, pad: float) -> None:
+    """Mask the box of a part and `pad` millimetres around it."""
+    top, bottom = (round((line + sign * pad) * page.scale) for line, sign in ((part.top, -1), (part.bottom, 1)))
+    left, right = (round((line + sign * pad) * page.scale) for line, sign in ((part.left, -1), (part.right, 1)))
+    page.masked[max(0, top) : bottom, max(0, left) : right] = True
