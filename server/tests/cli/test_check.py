@@ -136,7 +136,7 @@ sys.argv = ["sluice", "check", *sys.argv[1:]]
 try:
     main()
 finally:
-    print(*sorted({name.partition(".")[0] for name in sys.modules} | {n for n in sys.modules if n.startswith("sluice.")}))
+    print(*{name.partition(".")[0] for name in sys.modules}, *(n for n in sys.modules if n.startswith("sluice.")))
 """
 
 

@@ -125,5 +125,5 @@ def forget_missed() -> None:
 
 
 def missed() -> str:
-    """Return the first module or file that this child has needed since, and that is not loaded; empty if there is none."""
+    """Return the first module or file that this child has needed since and could not load; empty if there is none."""
     return _watch.missed

@@ -153,7 +153,7 @@ class Zygote:
         return True
 
     def _load(self, only: dict[str, Any] | None = None) -> None:
-        """Load every parser, once, or `only` those for a few files. Raise what that raises; exit if a thread is left."""
+        """Load every parser, once, or `only` those for a few files. Raise what that raises; exit if it leaves a thread."""
         if self._is_loaded:
             return
         gc.disable()

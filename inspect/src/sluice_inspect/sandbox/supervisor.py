@@ -80,8 +80,8 @@ class Supervisor:
     async def load(self, *, test: bool = True, only: FewFiles | None = None) -> bool:
         """Have every parser loaded, in some second. Return whether they have to be tested, and `report_test` called.
 
-        Without `test` they have not, and no test of another process is waited for. `only` has the parsers of a few files
-        loaded.
+        Without `test` they have not, and no test of another process is waited for. With `only`, those parsers alone are
+        loaded that these files need.
 
         Raise `SandboxBroken`, also if another process has tested them and found one that fails.
         """
