@@ -104,7 +104,8 @@ class Format:
     content_type: str
     extensions: frozenset[str]  # lower case, without the dot: the names that promise this content
     matches: Callable[[Source], bool] = has_no_signature  # reads the bytes, never the name, and is cheap
-    # How content begins that `matches` may take, with at most `begins_within` bytes before it; None: in any way.
+    # One of these begins all content that `matches`, behind at most `begins_within` other bytes. None: it may
+    # begin in any way. Content that begins otherwise is not compared with the format, which then need not be loaded.
     begins: tuple[bytes, ...] | None = None
     begins_within: int = 0
     match_order: MatchOrder = MatchOrder.SIGNATURE

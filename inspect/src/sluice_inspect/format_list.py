@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the list has of a format. See `Format` for those that it has as well."""
+    """What the list has of a format. Fields that a `Format` has too are explained there."""
 
     module: str  # below `sluice_inspect.formats`
     extensions: list[str]

@@ -38,6 +38,15 @@ def test_sample_is_recognised_as_its_own_format_under_any_extension(format_: For
         assert sniff.recognise(source, format_of("mp4")) is format_
 
 
+@each_row("format_", [format_ for format_ in FORMATS if format_.begins], ids=lambda format_: format_.name)
+def test_content_that_matches_a_format_begins_as_it_declares(format_: Format) -> None:
+    sample = format_.sample()
+    before = next(at for at in range(len(sample)) if sample.startswith(format_.begins or (), at))
+    assert before <= format_.begins_within
+    with source_of(b"\0" * before + b"?" + sample[before + 1 :]) as source:
+        assert not format_.matches(source)
+
+
 def test_format_of_the_extension_is_tried_first() -> None:
     document, archive = format_of("docx"), format_of("zip")
     assert document is not None

@@ -153,7 +153,7 @@ class Zygote:
         return True
 
     def _load(self, only: dict[str, Any] | None = None) -> None:
-        """Load every parser, once, or `only` those for a few files. Raise what that raises; exit if it leaves a thread."""
+        """Load every parser, once, or `only` those for a few files. Raise what that raises; exit if a thread stays."""
         if self._is_loaded:
             return
         gc.disable()
