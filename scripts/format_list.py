@@ -1,4 +1,4 @@
-"""Write `sluice_inspect/format_list.json`, the names of all formats, or say that it is stale.
+"""Write `sluice_inspect/format_list.json`, what is known of all formats without loading one, or say that it is stale.
 
 python scripts/format_list.py            write it
 python scripts/format_list.py --check    exit with 1 if it differs from what the formats declare
@@ -8,11 +8,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import sluice_inspect.format_list
-from sluice_inspect.registry import FORMATS
+from sluice_inspect.registry import listed
 
 _PATH: Final = Path(sluice_inspect.format_list.__file__).with_suffix(".json")
 
@@ -35,8 +36,8 @@ def main(words: Sequence[str]) -> int:
 
 def list_of_formats() -> str:
     """Return the content of the file."""
-    names = {each.name: dict(sorted(each.names.items())) for each in FORMATS}
-    return json.dumps(names, indent=2, sort_keys=True) + "\n"
+    formats = {name: asdict(each) for name, each in listed().items()}
+    return json.dumps(formats, indent=2, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":

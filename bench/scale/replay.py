@@ -19,10 +19,11 @@ from sluice.db.migrate import upgrade
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import decisions, tenants
 from sluice.kit.ids import new_id
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.replay import Verdict
 from sluice.uploads.reports import Reports
 from sluice.uploads.rules import decide
-from sluice.uploads.values import ExamineFact, Facts, Rules, ScanFact
+from sluice.uploads.values import Facts, Rules, ScanFact
 from sluice_inspect import inspect_file
 from tests.api import samples
 from tests.servers.postgres import running_postgres

@@ -12,7 +12,7 @@ from typing import Final
 
 from sluice_inspect.inspector import Inspector, InspectorUnavailable, Verdict
 from sluice_inspect.report import WalkerFailed, printable
-from sluice_inspect.sandbox import SandboxBroken
+from sluice_inspect.sandbox import FewFiles, SandboxBroken
 
 _EXIT_STATUS: Final = (
     "The exit status is 0 if all files are ok, 1 if any is not, 2 if a file cannot be read or checked."
@@ -41,8 +41,9 @@ def main(arguments: Sequence[str] | None = None, inspector: Inspector | None = N
         return _inspect_all(options.files, None, as_json=options.json)
     if inspector is not None:
         return _inspect_all(options.files, inspector, as_json=options.json)
+    only = FewFiles.named(options.files, scanned=True)
     try:
-        with Inspector() as started:
+        with Inspector(only=only) as started:
             return _inspect_all(options.files, started, as_json=options.json)
     except SandboxBroken as error:
         sys.stderr.write(f"sluice-inspect: no locked process can be started: {error}\n")

@@ -1,9 +1,11 @@
-"""The extension of a file name, and what it promises: by the formats of the registry, and for names of no format."""
+"""The extension of a file name, and what it promises: by the list of formats, and for names of no format."""
 
 import re
 from enum import Enum, auto
 from functools import cache
 from typing import Final
+
+from sluice_inspect.format_list import LIST
 
 
 class Promise(Enum):
@@ -43,18 +45,5 @@ def promise_of(extension: str) -> Promise | None:
 
 @cache
 def _promises() -> dict[str, Promise]:
-    # When it is first needed: the registry loads the formats, and some of them import this module.
-    from sluice_inspect.format import Family, Format  # noqa: PLC0415
-    from sluice_inspect.registry import FORMATS  # noqa: PLC0415
-
-    def promise(each: Format) -> Promise | None:
-        if each.family is Family.FONT:
-            return None
-        if each.family is Family.ARCHIVE:
-            return Promise.ARCHIVE
-        if each.is_text:
-            return Promise.TEXT
-        return Promise.DOCUMENT if each.may_be_text else Promise.BINARY
-
-    named = {extension: promise(each) for each in FORMATS for extension in each.extensions}
-    return {extension: found for extension, found in named.items() if found is not None} | _OTHERS
+    named = {extension: each.promise for each in LIST.values() for extension in each.extensions}
+    return {extension: Promise[name] for extension, name in named.items() if name is not None} | _OTHERS

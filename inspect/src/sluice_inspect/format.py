@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from typing import Final
 
+from sluice_inspect.extensions import Promise
 from sluice_inspect.parts import Opener
 from sluice_inspect.report import FactSheet, Limits, Measure
 from sluice_inspect.source import Source
@@ -103,6 +104,10 @@ class Format:
     content_type: str
     extensions: frozenset[str]  # lower case, without the dot: the names that promise this content
     matches: Callable[[Source], bool] = has_no_signature  # reads the bytes, never the name, and is cheap
+    # One of these begins all content that `matches`, behind at most `begins_within` other bytes. None: it may
+    # begin in any way. Content that begins otherwise is not compared with the format, which then need not be loaded.
+    begins: tuple[bytes, ...] | None = None
+    begins_within: int = 0
     match_order: MatchOrder = MatchOrder.SIGNATURE
     examine: Callable[[Source, Limits], Examination]
     facts: Callable[[Subject, FactSheet], None]
@@ -134,6 +139,17 @@ class Format:
     def gives(self) -> frozenset[str]:
         """The names of the facts that a report on such a file may have."""
         return _FACTS_OF_FAMILIES.get(self.family, frozenset()) | self.own_facts | {"flags_complete"}
+
+    @property
+    def promise(self) -> Promise | None:
+        """What its extensions promise."""
+        if self.family is Family.FONT:
+            return None
+        if self.family is Family.ARCHIVE:
+            return Promise.ARCHIVE
+        if self.is_text:
+            return Promise.TEXT
+        return Promise.DOCUMENT if self.may_be_text else Promise.BINARY
 
 
 # Name, Python module or shared library of the system (either will do), and what is missing without it.

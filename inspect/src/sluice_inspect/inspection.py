@@ -12,15 +12,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
 
-from sluice_inspect import sniff
+from PIL import Image
+
+from sluice_inspect import registry, sniff
 from sluice_inspect.budget import shared_time
 from sluice_inspect.facts.measure import measure_facts
 from sluice_inspect.format import Examination, Format
+from sluice_inspect.media import playback
 from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.polyglot import second_format
 from sluice_inspect.programs import SCRIPT
 from sluice_inspect.programs import recognise as recognise_program
-from sluice_inspect.registry import FORMATS, format_named, format_of
+from sluice_inspect.registry import format_named, format_of
 from sluice_inspect.report import (
     UNKNOWN_TYPE,
     FactSheet,
@@ -39,6 +42,7 @@ from sluice_inspect.signatures import is_sniffed_as_page, is_web_archive, is_web
 from sluice_inspect.sniff import FOREIGN, TEXT, extension_of
 from sluice_inspect.source import HEAD_BYTES, MemoryBacked, Source
 from sluice_inspect.subject import Subject
+from sluice_inspect.text.late_pattern import LatePattern
 from sluice_inspect.text.plaintext import is_white_space
 from sluice_inspect.text.xml_encodings import begins_as_xml
 
@@ -165,19 +169,40 @@ def preload() -> None:
     Raise `RuntimeError` if a sample is not found good.
     """
     sniff.preload()
+    preload_codecs()
     for name in _LAZY_MODULES:
         importlib.import_module(name)
+    if playback.INSTALLED:
+        importlib.import_module("av.subtitles.codeccontext")  # PyAV loads it with the first subtitles
+    Image.init()  # loads the decoders of all pictures: those in documents may be of any kind
+    for each in registry.FORMATS:
+        inspect_sample(each)
+    LatePattern.compile_all()
+
+
+def preload_codecs() -> None:
+    """Load the codecs of what is read most."""
     for name in _CODECS:
         codecs.lookup(name)
-    for each in FORMATS:
-        if each.missing_reader:
-            continue
-        with _temporary_file() as file:
-            file.write(each.sample())
-            file.flush()
-            report = inspect_file(file.fileno(), filename=f"sample.{min(each.extensions)}")
-        if report.outcome is not Outcome.OK or report.finding or report.format != each.name:
-            raise RuntimeError(f"the {each.name} check does not work here: {report.outcome} {report.detail}")
+
+
+def inspect_sample(each: Format) -> None:
+    """Inspect the sample of a format whose reader is installed. Raise `RuntimeError` if it is not found good."""
+    if each.missing_reader:
+        return
+    with open_sample(each) as file:
+        report = inspect_file(file.fileno(), filename=f"sample.{min(each.extensions)}")
+    if report.outcome is not Outcome.OK or report.finding or report.format != each.name:
+        raise RuntimeError(f"the {each.name} check does not work here: {report.outcome} {report.detail}")
+
+
+@contextmanager
+def open_sample(each: Format) -> Iterator[IO[bytes]]:
+    """Yield a file with the sample of a format."""
+    with _temporary_file() as file:
+        file.write(each.sample())
+        file.flush()
+        yield file
 
 
 @contextmanager
@@ -262,7 +287,7 @@ def _identify(source: Source, extension: str, limits: Limits) -> _FileType:
     if _is_misplaced_page(source, named, extension):
         return _FileType(None, "text/html", f"named .{extension}, but the content is a web page")
 
-    found = sniff.recognise(source, FORMATS, named)
+    found = sniff.recognise(source, named)
     # A text may begin with the letters of a binary format, as one on GIF89a does.
     if found is not None and found is not named and sniff.is_plain_text(source):
         found = None if _examine(source, found, limits).integrity is Outcome.CORRUPT else found

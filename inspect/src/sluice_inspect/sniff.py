@@ -1,12 +1,12 @@
 """What the content of a file is by its bytes, and what its name promises."""
 
-from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import pylibmagic  # noqa: F401  (puts the bundled library where python-magic looks for it)
 
 from sluice_inspect.format import Format
+from sluice_inspect.registry import candidates
 from sluice_inspect.report import UNKNOWN_TYPE, is_content_type
 from sluice_inspect.signatures import is_mail
 from sluice_inspect.source import Source
@@ -45,11 +45,11 @@ def extension_of(filename: str | None) -> str:
     return extension.lower() if dot and stem else ""
 
 
-def recognise(source: Source, formats: Iterable[Format], first: Format | None) -> Format | None:
+def recognise(source: Source, first: Format | None) -> Format | None:
     """Return the first binary format that matches. `first` goes first: a .zip with the members of a .docx is a zip."""
     if first is not None and first.matches(source):
         return first
-    return next((each for each in formats if not each.is_text and each.matches(source)), None)
+    return next((each for each in candidates(source.head) if each.matches(source)), None)
 
 
 def is_plain_text(source: Source) -> bool:

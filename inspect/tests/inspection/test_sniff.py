@@ -34,15 +34,24 @@ def test_format_names_and_extensions_are_unique() -> None:
 @each_row("format_", [format_ for format_ in FORMATS if not format_.is_text], ids=lambda format_: format_.name)
 def test_sample_is_recognised_as_its_own_format_under_any_extension(format_: Format) -> None:
     with source_of(format_.sample()) as source:
-        assert sniff.recognise(source, FORMATS, None) is format_
-        assert sniff.recognise(source, FORMATS, format_of("mp4")) is format_
+        assert sniff.recognise(source, None) is format_
+        assert sniff.recognise(source, format_of("mp4")) is format_
+
+
+@each_row("format_", [format_ for format_ in FORMATS if format_.begins], ids=lambda format_: format_.name)
+def test_content_that_matches_a_format_begins_as_it_declares(format_: Format) -> None:
+    sample = format_.sample()
+    before = next(at for at in range(len(sample)) if sample.startswith(format_.begins or (), at))
+    assert before <= format_.begins_within
+    with source_of(b"\0" * before + b"?" + sample[before + 1 :]) as source:
+        assert not format_.matches(source)
 
 
 def test_format_of_the_extension_is_tried_first() -> None:
     document, archive = format_of("docx"), format_of("zip")
     assert document is not None
     with source_of(document.sample()) as source:
-        assert sniff.recognise(source, FORMATS, archive) is archive
+        assert sniff.recognise(source, archive) is archive
 
 
 @each_row(

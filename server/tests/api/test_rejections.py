@@ -26,10 +26,11 @@ import zstandard
 from sluice.api.schemas.reports import full_report
 from sluice.decisions import DecisionRecord
 from sluice.messages import LOCALES
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import decide
-from sluice.uploads.values import ExamineFact, Facts, PlanFact, Rules
+from sluice.uploads.values import Facts, PlanFact, Rules
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.inspection.formats.pdf_samples import pdf

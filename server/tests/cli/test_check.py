@@ -2,10 +2,13 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from sluice.settings import Settings
+from sluice.wiring.sandbox import make_sandbox
 from tests.api.samples import SOUND_FILES, TEXT, docx_file, eicar, picture, white_picture, zip_of
 from tests.cli.commands import Sluice, sluice_in
 from tests.service import cli_command
@@ -124,3 +127,42 @@ def test_check_prints_no_verdict_when_the_sandbox_cannot_be_trusted(check: Sluic
     result = check.with_settings(SANDBOX="strict", SANDBOX_WALL_SECONDS="0.000001")("check", folder)
     assert (result.code, result.out) == (1, "")
     assert result.error_line.startswith("The sandbox cannot be trusted on this machine: ")
+
+
+LOADED_BY_CHECK = """
+import sys
+from sluice_client.cli import main
+sys.argv = ["sluice", "check", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(*{name.partition(".")[0] for name in sys.modules}, *(n for n in sys.modules if n.startswith("sluice.")))
+"""
+
+
+def test_check_loads_nothing_that_only_the_service_needs(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(picture())
+    command = [sys.executable, "-c", LOADED_BY_CHECK, str(tmp_path / "a.png")]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert "1 accepted" in run.stdout, run.stderr
+    service = {
+        "fastapi",
+        "pydantic",
+        "sqlalchemy",
+        "structlog",
+        "pydantic_settings",
+        "prometheus_client",
+        "obstore",
+        "sluice.settings",
+    }
+    parsers = {"PIL", "lxml", "numpy", "pikepdf"}
+    assert (service | parsers) & set(run.stdout.split()) == set()
+
+
+def test_sandbox_without_settings_is_that_of_the_default_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("SLUICE_")]:
+        monkeypatch.delenv(name)
+    with_settings, without = vars(make_sandbox(Settings())), vars(make_sandbox(None))
+    for name in ("_slots", "_candidates", "_limits", "_wait_seconds", "_idle_seconds", "_jobs"):
+        assert with_settings[name] == without[name], name

@@ -22,6 +22,10 @@ def preload() -> None:
     """Do nothing: the parent process has loaded every parser."""
 
 
+def preload_for(_extensions: Sequence[str], *, scanned: bool) -> None:
+    """Do nothing, likewise."""
+
+
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:
     """Yield one sample for the self-test: a server with a zygote of its own tests every format."""
     return islice(jobs.samples(), 1)

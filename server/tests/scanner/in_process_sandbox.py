@@ -4,7 +4,7 @@ import os
 from typing import Literal
 
 from sluice_inspect.child.shared_buffer import SharedBuffer, SharedBufferWriter
-from sluice_inspect.sandbox import Completed, Level, RunResult, SandboxHealth
+from sluice_inspect.sandbox import Completed, FewFiles, Level, RunResult, SandboxHealth
 from sluice_inspect.sandbox.protocol import Job
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.threats.scan import scan_source
@@ -26,7 +26,7 @@ class InProcessSandbox:
     def prepare(self) -> None:
         """Do nothing."""
 
-    async def start(self, *, every_format: bool = True) -> None:
+    async def start(self, *, every_format: bool = True, only: FewFiles | None = None) -> None:
         """Do nothing."""
 
     async def run(

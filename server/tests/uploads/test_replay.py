@@ -24,10 +24,11 @@ from sluice.contexts.policies import (
     ProgramsInArchives,
 )
 from sluice.decisions import PastDecision
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import MOST_SAMPLES, WHY, Replay, Unknown, Verdict, judge_again
 from sluice.uploads.rules import decide, quarantine_by
-from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rules, ScanFact
+from sluice.uploads.values import Facts, PlanFact, RateFact, Rules, ScanFact
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
 

@@ -25,9 +25,10 @@ from sluice.contexts.policies import (
     Policies,
     ProgramsInArchives,
 )
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.rules import CHECKS, decide, failures, judge_all, quarantine_by
-from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rules, ScanFact
+from sluice.uploads.values import Facts, PlanFact, RateFact, Rules, ScanFact
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
 

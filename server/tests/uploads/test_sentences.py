@@ -24,10 +24,11 @@ from sluice.contexts.policies import (
 )
 from sluice.messages import LOCALES, Sentence, catalogue_of, render
 from sluice.messages.patterns import names_in, parse
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import Reason
 from sluice.uploads.rules import decide
 from sluice.uploads.sentences import content_type_name, format_name, sentence_for
-from sluice.uploads.values import ExamineFact, Facts, PlanFact, RateFact, Rejection, Rules, ScanFact
+from sluice.uploads.values import Facts, PlanFact, RateFact, Rejection, Rules, ScanFact
 from sluice_inspect.format_list import FORMAT_NAMES
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import UNKNOWN_TYPE, Finding, Limits, Outcome, Report

@@ -40,10 +40,10 @@ def examine_archive(container: Container, source: Source, limits: Limits) -> Exa
 def _containers() -> Sequence[Container]:
     """Return what is opened where it is found within an archive; first what is read in order, as TAR by its checksum."""
     # When they are first needed: the registry loads the formats, and some of them import this module.
-    from sluice_inspect.registry import FORMATS  # noqa: PLC0415
+    from sluice_inspect import registry  # noqa: PLC0415
 
-    containers = [each.container for each in FORMATS if each.container is not None]
-    return sorted(containers, key=lambda each: isinstance(each, RandomAccessContainer))
+    found = [each.container for each in registry.containers() if each.container is not None]
+    return sorted(found, key=lambda each: isinstance(each, RandomAccessContainer))
 
 
 class OutOfTime(Exception):

@@ -1,16 +1,18 @@
 """The jobs that a worker can run, and what it loads for them. Imported in the zygote and its children only.
 
-Importing this module loads no parser: `preload` does, on the order `load`.
+Importing this module loads no parser: `preload` and `preload_for` do, on the order `load`.
 """
 
 # ruff: noqa: PLC0415  (see above)
 
 import encodings
+import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from sluice_inspect.child import late_imports
 from sluice_inspect.child.shared_buffer import SharedBufferWriter
 from sluice_inspect.report import Outcome
 from sluice_inspect.source import Source
@@ -62,13 +64,29 @@ def _scan(
     return {name: value for name, value in report.items() if value}
 
 
+def _complete(function: Callable[..., Mapping[str, object]]) -> Callable[..., Mapping[str, object]]:
+    """Return the job; it raises `NotLoaded` whenever it needed what is not loaded, whatever came of that."""
+
+    @functools.wraps(function)
+    def run(*arguments: object) -> Mapping[str, object]:
+        late_imports.forget_missed()  # to test its lock, a worker tries to open a folder
+        try:
+            return function(*arguments)
+        finally:
+            if missed := late_imports.missed():
+                raise NotLoaded(missed)
+
+    return run
+
+
 JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
-    function.__name__: function for function in (check, scan, check_and_scan, extract_hidden, extract_all)
+    function.__name__: _complete(function) for function in (check, scan, check_and_scan, extract_hidden, extract_all)
 }
 
 
 def preload() -> None:
     """Load what a confined worker can no longer load: every parser, and every codec that a file could name."""
+    late_imports.load_all()
     from sluice_inspect import inspection
     from sluice_inspect.threats import scan as threats
 
@@ -77,6 +95,36 @@ def preload() -> None:
             importlib.import_module(f"encodings.{module.name}")
     inspection.preload()
     threats.preload()
+
+
+def preload_for(extensions: Sequence[str], *, scanned: bool) -> None:
+    """Load what good files of these extensions need: a command reads a few files, and loading costs more than they do.
+
+    A job on a file that needs more raises `NotLoaded`; `preload` then loads the rest.
+    """
+    late_imports.postpone()
+    from sluice_inspect import inspection, registry
+
+    if scanned:
+        from sluice_inspect.threats import encoded, rulebook
+
+        encoded.preload()
+        rulebook.compiled()
+    inspection.preload_codecs()
+    for extension in extensions:
+        named = registry.format_of(extension)
+        if named is None:
+            _ = registry.FORMATS  # one of them may recognise the content
+        elif not named.missing_reader:
+            inspection.inspect_sample(named)
+            if scanned:
+                with inspection.open_sample(named) as sample:
+                    _scan(sample.fileno(), "")
+    late_imports.watch_children()
+
+
+class NotLoaded(Exception):
+    """A job needed a module or a file that was not loaded before its process was locked. `str()` names it."""
 
 
 def samples() -> Iterator[tuple[str, str, Callable[[], bytes]]]:

@@ -35,6 +35,9 @@ class JobModule(Protocol):
     def preload(self) -> None:
         """Import all that a job may need: a confined worker can open no file."""
 
+    def preload_for(self, extensions: Sequence[str], *, scanned: bool) -> None:
+        """Import what good files with these extensions need. A job that needs more raises."""
+
     def samples(self) -> Iterable[SampleMaker]:
         """Yield the maker of one good file for each format."""
 

@@ -7,7 +7,8 @@ Exchanges one JSON object per packet with each client. In: `fork` (with the work
 `tested`. Out: `ready`, at once; `loaded` or `failed`, when `load` has been done; `exited` for every child that has
 ended, with its exit status.
 
-Parsers are loaded by the first order that needs them: `load`, or a `fork` that is not only `unloaded`. Of several
+Parsers are loaded by the first order that needs them: `load`, or a `fork` that is not only `unloaded`. A `load` with
+`only` loads what a few files need, which is all that its children have until the next `load` without. Of several
 clients that order `load` with `test`, the first has to test the parsers, and the others get their `loaded` when it has
 sent `tested` with what is wrong, or has left. After a fault, the next `load` tests again. Without `test`, from a client
 that has tested the parsers in an earlier zygote, `loaded` comes at once.
@@ -22,7 +23,7 @@ import signal
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Never, cast
+from typing import Any, Final, Never, cast
 
 from sluice_inspect.child import confinement, seccomp, worker
 from sluice_inspect.child.protocol import Level
@@ -63,7 +64,7 @@ class Zygote:
         self._memory_bytes = memory_bytes
         self._listener = listener
         self._clients: dict[int, _Client] = {}  # by descriptor
-        self._is_loaded = False
+        self._is_loaded = self._is_partly_loaded = False
         self._tester: _Client | None = None
         self._waiting: list[_Client] = []  # for the tester's result
         self._fault: str | None = None  # what the tester found wrong: empty if nothing, None before it is known
@@ -133,14 +134,14 @@ class Zygote:
             return False
         order = json.loads(packet)
         if "fork" in order:
-            if not order.get("unloaded"):
+            if not order.get("unloaded") and not self._is_partly_loaded:
                 self._load()
             self._fork(client, order, fds[0])
         elif "kill" in order:
             for pid in [pid for pid, number in client.numbers.items() if number == order["kill"]]:
                 os.kill(pid, signal.SIGKILL)
         elif "load" in order:
-            self._load()
+            self._load(order.get("only"))
             self._reply_load(client, may_test=order["test"])
         elif "tested" in order and client is self._tester:
             self._fault = order["tested"]
@@ -151,12 +152,15 @@ class Zygote:
                 self._fault = self._tester = None  # the next `load` tests again
         return True
 
-    def _load(self) -> None:
-        """Load every parser, once. Raise what that raises; exit if it leaves a thread behind."""
+    def _load(self, only: dict[str, Any] | None = None) -> None:
+        """Load every parser, once, or `only` those for a few files. Raise what that raises; exit if a thread stays."""
         if self._is_loaded:
             return
         gc.disable()
-        self._jobs.preload()
+        if only is None:
+            self._jobs.preload()
+        else:
+            self._jobs.preload_for(only["extensions"], scanned=only["scanned"])
         threads = [task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid())]
         if threads:
             names = ", ".join((task / "comm").read_text().strip() for task in threads)
@@ -165,11 +169,13 @@ class Zygote:
             os._exit(_EXIT_BY_EXCEPTION)
         worker.silence_output()
         self._address_space = worker.memory_in_use()[0] + self._memory_bytes
+        self._is_partly_loaded = True
         # Keep the garbage collector off the pages that children share with us.
-        gc.collect()
+        if only is None:
+            gc.collect()
         gc.freeze()
         gc.enable()
-        self._is_loaded = True
+        self._is_loaded = only is None
 
     def _reply_load(self, client: _Client, *, may_test: bool = True) -> None:
         if self._fault:

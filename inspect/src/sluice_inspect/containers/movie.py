@@ -1,16 +1,20 @@
 """The tracks of an ISO media or QuickTime movie: are its boxes and all samples that they point to in the file?"""
 # ISO/IEC 14496-12: sample tables are 8.7, fragments 8.8, protected tracks 8.12 (and Apple's `drms`).
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.containers.isobmff import Box, child, children, read_layout
 from sluice_inspect.report import Corrupt, TooComplex, Unsupported
 from sluice_inspect.source import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _PROTECTED: Final = frozenset({b"encv", b"enca", b"enct", b"encs", b"encm", b"drms", b"drmi", b"drmt"})
 # Sample entries of chapter pictures and slides, which do not make a sound file a video.
@@ -27,7 +31,7 @@ _RUN_HAS_OFFSET: Final = 0x1
 _RUN_HAS_FIRST_FLAGS: Final = 0x4
 _RUN_SAMPLE_FIELDS: Final = (0x100, 0x200, 0x400, 0x800)
 
-_Numbers = NDArray[np.int64]
+_Numbers: TypeAlias = "NDArray[np.int64]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Pictures and recordings: sizes, frames, duration and codecs, as examined or as their headers state them."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable
 from typing import Final

@@ -9,11 +9,12 @@ from typing import Final
 from sluice_inspect.budget import Deadline
 from sluice_inspect.report import FactSheet
 from sluice_inspect.subject import Subject
+from sluice_inspect.text.late_pattern import LatePattern
 from sluice_inspect.text.plaintext import read_text
 
 _READ_BYTES: Final = 16 * 1024**2
 
-_SCRIPT: Final = re.compile(
+_SCRIPT: Final = LatePattern(
     r"<(?:[^\s<>/=:\"']{1,64}:)?script[\s>/]|[\s\"'/]on[a-z]{3,30}\s{0,20}="
     r"|(?:=|url\()\s{0,20}[\"']?[\x00-\x20]{0,20}(?:javascript|vbscript)\s{0,20}:"
     r"|[\s\"'/](?:src|href|data|action|formaction)\s{0,20}=\s{0,20}[\"']?[\x00-\x20]{0,20}"
@@ -39,7 +40,7 @@ _REMOTE: Final = (
 )
 _QUOTE: Final = r"(?:[\"']|&quot;|&apos;)"
 _GAP: Final = r"(?:\s|/\*[^*]{0,200}+(?:\*(?!/)[^*]{0,200}+){0,9}\*/){0,20}+"  # space and comments of a style
-_LOADING_STYLE: Final = re.compile(
+_LOADING_STYLE: Final = LatePattern(
     rf"@import{_GAP}(?:url\()?\s{{0,20}}{_QUOTE}?{_REMOTE}|\burl\(\s{{0,20}}{_QUOTE}?{_REMOTE}"
     rf"|(?<![\w.-])src\({_GAP}{_QUOTE}{_REMOTE}",
     re.IGNORECASE,
@@ -53,24 +54,24 @@ _STYLE_WORDS: Final = (
 )  # without any of them a style loads nothing
 # Lists of pictures for screens of several kinds, and an address in one.
 _PICTURES_OF_STYLE: Final = re.compile(r"\b(?:image-set|cross-fade)\(([^{};<>]*+)", re.IGNORECASE)
-_PICTURE_OF_STYLE: Final = re.compile(rf"(?:\A|[\s,(/]){_QUOTE}{_REMOTE}", re.IGNORECASE)
+_PICTURE_OF_STYLE: Final = LatePattern(rf"(?:\A|[\s,(/]){_QUOTE}{_REMOTE}", re.IGNORECASE)
 _PICTURES: Final = re.compile(r"[\s\"'/](?:image)?srcset\s{0,20}=\s{0,20}[\"']?([^<>\"']*+)", re.IGNORECASE)
-_PICTURE: Final = re.compile(rf"(?:\A|[,\s=]){_REMOTE}", re.IGNORECASE)
+_PICTURE: Final = LatePattern(rf"(?:\A|[,\s=]){_REMOTE}", re.IGNORECASE)
 _STYLE_ESCAPE: Final = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|[ \t\r\n\f])?|(\r\n|[\r\n\f])|(.))")
 _ATTRIBUTES: Final = r"(?:[^<>\"']|\"[^\"]{0,2000}\"|'[^']{0,2000}')"  # with what is in quotation marks
-_LOADED: Final = re.compile(
+_LOADED: Final = LatePattern(
     rf"[\s\"'/](?:src|poster|background|data|lowsrc|dynsrc|manifest)\s{{0,20}}=\s{{0,20}}[\"']?{_REMOTE}"
     rf"|<(?:[^\s<>/=:\"']{{1,64}}:)?(?:base|image|use|feimage|tref)\b{_ATTRIBUTES}{{0,2000}}?"
     rf"[\s\"'/:]href\s{{0,20}}=\s{{0,20}}[\"']?{_REMOTE}",
     re.IGNORECASE,
 )
 _LOADING_WORDS: Final = ("src", "poster", "background", "data", "manifest", "base", "image", "use", "tref")
-_LINKED: Final = re.compile(
+_LINKED: Final = LatePattern(
     rf"<(?:[^\s<>/=:\"']{{1,64}}:)?(link|meta)\b((?:{_ATTRIBUTES}|[\"']){{0,4000}}+)", re.IGNORECASE
 )
 _LOADING_LINK: Final = re.compile(r"\brel\s*=\s*[\"']?[^\"'<>]*?(?:stylesheet|icon|preload|prefetch|import|manifest)")
-_HREF: Final = re.compile(rf"\bhref\s*=\s*[\"']?{_REMOTE}")
-_REDIRECTION: Final = re.compile(  # after the seconds, with or without `url=`
+_HREF: Final = LatePattern(rf"\bhref\s*=\s*[\"']?{_REMOTE}")
+_REDIRECTION: Final = LatePattern(  # after the seconds, with or without `url=`
     rf"(?:\A|\bcontent\s{{0,20}}=\s{{0,20}}[\"']?)[\s\d.]{{0,40}}[;,\s]\s{{0,20}}(?:url\s{{0,20}}=)?\s{{0,20}}"
     rf"[\"']?{_REMOTE}",
     re.IGNORECASE,
@@ -122,12 +123,12 @@ def examine_page(page: str, sheet: FactSheet, deadline: Deadline, level: int = 0
         plain = _LINE_ENDS.sub("", _CHARACTER.sub(_resolved, text)) if "&" in text or level == 0 else text
         for each in (text,) if plain == text else (text, plain):
             lower = _small_letters(each)
-            if _HANDLER.search(lower) or (_has_word(lower, _SCRIPT_WORDS) and _SCRIPT.search(each)):
+            if _HANDLER.search(lower) or (_has_word(lower, _SCRIPT_WORDS) and _SCRIPT.compiled.search(each)):
                 sheet.flags.add("script.html")
             if (
-                (_has_word(lower, _LOADING_WORDS) and _LOADED.search(each))
+                (_has_word(lower, _LOADING_WORDS) and _LOADED.compiled.search(each))
                 or loads_by_style(each)
-                or ("srcset" in lower and any(_PICTURE.search(found[1]) for found in _PICTURES.finditer(each)))
+                or ("srcset" in lower and any(_PICTURE.compiled.search(found[1]) for found in _PICTURES.finditer(each)))
                 or _has_loading_link(each)
             ):
                 sheet.flags.add("link.external")
@@ -154,10 +155,10 @@ def _has_word(lower: str, words: tuple[str, ...]) -> bool:
 
 
 def _has_loading_link(text: str) -> bool:
-    for name, attributes in _LINKED.findall(text):
+    for name, attributes in _LINKED.compiled.findall(text):
         lower = attributes.lower()
         if name.lower() == "link":
-            if _HREF.search(lower) and _LOADING_LINK.search(lower):
+            if _HREF.compiled.search(lower) and _LOADING_LINK.search(lower):
                 return True
         elif "refresh" in lower and redirects(lower):
             return True
@@ -168,8 +169,8 @@ def loads_by_style(text: str) -> bool:
     """Return whether a style anywhere in a text loads something of another computer."""
     texts = (text, _STYLE_ESCAPE.sub(_unescaped, text)) if "\\" in text else (text,)
     return any(
-        _LOADING_STYLE.search(each)
-        or any(_PICTURE_OF_STYLE.search(found[1]) for found in _PICTURES_OF_STYLE.finditer(each))
+        _LOADING_STYLE.compiled.search(each)
+        or any(_PICTURE_OF_STYLE.compiled.search(found[1]) for found in _PICTURES_OF_STYLE.finditer(each))
         for each in texts
         if _has_word(_small_letters(each), _STYLE_WORDS)
     )
@@ -177,7 +178,7 @@ def loads_by_style(text: str) -> bool:
 
 def redirects(text: str) -> bool:
     """Return whether the content of a redirection, or the attributes with it, lead to another computer."""
-    return _REDIRECTION.search(text) is not None
+    return _REDIRECTION.compiled.search(text) is not None
 
 
 def _unescaped(escape: re.Match[str]) -> str:

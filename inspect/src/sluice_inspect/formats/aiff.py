@@ -68,6 +68,7 @@ FORMAT: Final = Format(
     family=Family.RECORDING,
     content_type="audio/aiff",
     extensions=frozenset({"aif", "aiff", "aifc", "afc"}),
+    begins=(b"FORM",),
     matches=lambda source: source.head.startswith(b"FORM") and source.head[8:12] in {b"AIFF", b"AIFC"},
     match_order=MatchOrder.RECORDING,
     examine=_examine,

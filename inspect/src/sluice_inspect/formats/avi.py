@@ -91,6 +91,7 @@ FORMAT: Final = Format(
     family=Family.RECORDING,
     content_type="video/x-msvideo",
     extensions=frozenset({"avi", "divx"}),
+    begins=(b"RIFF",),
     matches=lambda source: source.head.startswith(b"RIFF") and source.head[8:12] in {b"AVI ", b"AVIX"},
     match_order=MatchOrder.RECORDING,
     examine=_examine,

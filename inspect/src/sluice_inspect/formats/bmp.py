@@ -2,6 +2,8 @@
 # In most rows any value is a colour, so damage cannot be seen. Run lengths are followed here, since decoders clip
 # wrong ones silently. What Pillow does not draw of a complete file is unsupported, not corrupt.
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -206,6 +208,7 @@ FORMAT: Final = Format(
     content_type="image/bmp",
     extensions=frozenset({"bmp"}),
     tolerated_extensions=frozenset({"dib"}),  # which may also be a bitmap without the file header
+    begins=(b"BM", b"BA"),
     matches=_matches,
     match_order=MatchOrder.PICTURE,
     examine=_examine,

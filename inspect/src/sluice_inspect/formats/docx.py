@@ -9,7 +9,7 @@ from typing import Final
 from sluice_inspect.facts.ooxml import measure_package
 from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.office.drawing import DrawingInk, is_on
-from sluice_inspect.office.ooxml import Package, examine_package, is_ooxml, make_package
+from sluice_inspect.office.ooxml import BEGINNINGS, Package, examine_package, is_ooxml, make_package
 
 _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _STRICT: Final = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
@@ -135,6 +135,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     extensions=frozenset({"docx", "docm", "dotx", "dotm"}),
+    begins=BEGINNINGS,
     matches=lambda source: is_ooxml(source, "docx"),
     match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="docx", blank=_blank),

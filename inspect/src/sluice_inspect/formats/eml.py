@@ -1,12 +1,13 @@
 """Internet mail (RFC 5322): text that begins with a header. Blank without subject, attachment and visible body."""
 
+from __future__ import annotations
+
 import email
 import email.parser
 import email.policy
 import io
 import re
-from email.message import Message
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sluice_inspect.format import Examination, Family, Format, SecondFormats, named
 from sluice_inspect.images.embedded import embedded_is_blank
@@ -17,6 +18,9 @@ from sluice_inspect.subject import Subject
 from sluice_inspect.text.html_ink import has_visible_html
 from sluice_inspect.text.mail_fields import has_many_parameters
 from sluice_inspect.text.plaintext import INVISIBLE, check_text, encoding_of
+
+if TYPE_CHECKING:
+    from email.message import Message
 
 _ZEROS_OF_DAMAGE: Final = 64  # in a row; mail readers ignore a few
 _FIELD: Final = re.compile(rb"[!-9;-~]+[ \t]*:")  # RFC 5322 section 2.2, with the obsolete space before the colon
@@ -61,7 +65,7 @@ def _find_blank(source: Source, limits: Limits) -> str | None:
     return "the mail has no subject, no attachment, and a body that shows nothing"
 
 
-def _is_visible(part: "Message[str, str]", limits: Limits) -> bool:
+def _is_visible(part: Message[str, str], limits: Limits) -> bool:
     match part.get_content_maintype():
         case "message":
             return True

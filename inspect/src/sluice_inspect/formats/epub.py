@@ -289,6 +289,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type=_MEDIA_TYPE,
     extensions=frozenset({"epub"}),
+    begins=(LOCAL,),
     matches=_matches,
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine,

@@ -1,6 +1,8 @@
 """FLAC (RFC 9639): metadata, all stated frames and samples are in the file; the samples match the encoder's MD5."""
 # FFmpeg decodes. Frames are followed only where there is no count or no MD5, or where FFmpeg fails.
 
+from __future__ import annotations
+
 import hashlib
 import re
 from collections.abc import Iterator
@@ -9,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.media import measure_media
@@ -19,6 +20,9 @@ from sluice_inspect.media.playback import MISSING_READER, NO_MEDIA, play
 from sluice_inspect.media.sample_files import encode_sound
 from sluice_inspect.report import Corrupt, Limits, Unsupported
 from sluice_inspect.source import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from av import AudioFrame
@@ -169,7 +173,7 @@ class _DecodedSamples:
         # Whether frames have another format than the stream states: the MD5 is not defined then.
         self.is_undefined = False
 
-    def add(self, frame: "AudioFrame") -> None:
+    def add(self, frame: AudioFrame) -> None:
         self.count += frame.samples
         raw: NDArray[Any] = frame.to_ndarray()
         if len(frame.layout.channels) != self._channels or raw.dtype not in {np.dtype(np.int16), np.dtype(np.int32)}:

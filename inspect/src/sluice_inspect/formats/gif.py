@@ -111,6 +111,7 @@ FORMAT: Final = Format(
     family=Family.PICTURE,
     content_type="image/gif",
     extensions=frozenset({"gif"}),
+    begins=_SIGNATURES,
     matches=lambda source: source.head.startswith(_SIGNATURES),
     match_order=MatchOrder.PICTURE,
     examine=_examine,

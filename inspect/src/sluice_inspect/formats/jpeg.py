@@ -154,6 +154,7 @@ FORMAT: Final = Format(
     family=Family.PICTURE,
     content_type="image/jpeg",
     extensions=frozenset({"jpg", "jpeg", "jpe", "jfif", "jif", "mpo", "thm"}),
+    begins=(b"\xff\xd8",),
     matches=lambda source: (
         source.head.startswith(b"\xff\xd8\xff") or _JUNK_BEFORE_HEADER.match(source.head) is not None
     ),

@@ -19,11 +19,10 @@ from sluice_inspect.source import Source
 
 try:
     import av
-    from av.error import FFmpegError, InvalidDataError
 
-    _SECOND_DECODER: bool = "jpeg2000" in av.codecs_available
+    _INSTALLED = True
 except ImportError:  # an optional library
-    _SECOND_DECODER = False
+    _INSTALLED = False
 
 _BOX_SIGNATURE: Final = b"\0\0\0\x0cjP  \r\n\x87\n"
 _FILMS: Final = (b"mjp2", b"mjp ")
@@ -123,7 +122,7 @@ def _examine_stream(source: Source, stream: _Codestream, end: int, limits: Limit
 def _decode_again(source: Source, stream: _Codestream, error: Corrupt) -> None:
     """Decode with FFmpeg a picture that Pillow does not, for many reasons. Raise if FFmpeg does not either."""
     lacking = Unsupported(f"no installed decoder reads this variant of JPEG 2000: {error}")
-    if not _SECOND_DECODER or stream.end - stream.start > _SECOND_BYTES:
+    if not _INSTALLED or stream.end - stream.start > _SECOND_BYTES or "jpeg2000" not in av.codecs_available:
         raise lacking from error
     if stream.width * stream.height > _SECOND_PIXELS:
         raise lacking from error
@@ -131,9 +130,9 @@ def _decode_again(source: Source, stream: _Codestream, error: Corrupt) -> None:
     decoder.thread_count = 1
     try:
         frames = decoder.decode(av.Packet(source.read_at(stream.start, stream.end - stream.start)))
-    except InvalidDataError:
+    except av.error.InvalidDataError:
         raise (error if stream.is_plain else lacking) from None
-    except FFmpegError:
+    except av.error.FFmpegError:
         raise lacking from error
     if not frames:
         raise lacking from error
@@ -278,6 +277,7 @@ JP2: Final = Format(
     content_type="image/jp2",
     extensions=frozenset({"jp2", "jpx", "jpf", "jpm", "jph"}),
     tolerated_extensions=frozenset({"j2k"}),
+    begins=(_BOX_SIGNATURE,),
     matches=lambda source: source.head.startswith(_BOX_SIGNATURE) and source.head[20:24] not in _FILMS,
     match_order=MatchOrder.PICTURE,
     examine=_examine_boxes,
@@ -292,6 +292,7 @@ J2K: Final = Format(
     content_type="image/j2c",
     extensions=frozenset({"j2k", "j2c", "jpc", "jhc"}),
     tolerated_extensions=frozenset({"jp2", "jph"}),
+    begins=(_BEGINNING,),
     matches=lambda source: source.head.startswith(_BEGINNING),
     match_order=MatchOrder.PICTURE,
     examine=_examine_codestream,

@@ -12,6 +12,7 @@ from sluice_inspect.budget import Deadline
 from sluice_inspect.format import Examination, Family, Format, has_no_flags
 from sluice_inspect.report import Corrupt, Limits, TooComplex
 from sluice_inspect.source import Source
+from sluice_inspect.text.late_pattern import LatePattern
 from sluice_inspect.text.plaintext import read_text
 
 Json = dict[str, "Json"] | list["Json"] | str | bool | None  # a parsed value; numbers stay the text that they were
@@ -33,7 +34,7 @@ _LITERALS: Final = ("true", "false", "null")
 # Many short members at once, each with the comma after it, inside an array and inside an object.
 _MEMBER_NAME: Final = {"[": "", "{": rf"{_SPACES}{_PLAIN_STRING}{_SPACES}:"}
 _MEMBERS: Final = {
-    bracket: re.compile(rf"(?:{name}{_SPACES}(?:{_NUMBER_TEXT}|true|false|null|{_PLAIN_STRING}){_SPACES},)++")
+    bracket: LatePattern(rf"(?:{name}{_SPACES}(?:{_NUMBER_TEXT}|true|false|null|{_PLAIN_STRING}){_SPACES},)++")
     for bracket, name in _MEMBER_NAME.items()
 }
 # The same with escapes, and with arrays and objects up to this depth: once there is content, nothing else of
@@ -54,11 +55,11 @@ def _nested_value(levels: int) -> str:
 
 _NESTED_NAME: Final = {"[": "", "{": rf"{_SPACES}{_STRING}{_SPACES}:"}
 _NESTED_MEMBERS: Final = {
-    bracket: re.compile(rf"(?:{name}{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++")
+    bracket: LatePattern(rf"(?:{name}{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++")
     for bracket, name in _NESTED_NAME.items()
 }
 _EMPTY_MEMBERS: Final = {
-    bracket: re.compile(rf'(?:{name}{_SPACES}(?:null|"\s*+"){_SPACES},)++') for bracket, name in _MEMBER_NAME.items()
+    bracket: LatePattern(rf'(?:{name}{_SPACES}(?:null|"\s*+"){_SPACES},)++') for bracket, name in _MEMBER_NAME.items()
 }
 
 
@@ -257,11 +258,11 @@ class _StreamParser:
         window.fill(_WINDOW_CHARACTERS)
         may_nest = self.has_content and len(self.open_brackets) + _NESTED_LEVELS <= self.limits.max_json_depth
         members = (_NESTED_MEMBERS if may_nest else _MEMBERS)[bracket]
-        found = members.match(window.text, window.position)
+        found = members.compiled.match(window.text, window.position)
         if found is None:
             return False
         window.position = found.end()
-        self.has_content = self.has_content or not _EMPTY_MEMBERS[bracket].fullmatch(found.group())
+        self.has_content = self.has_content or not _EMPTY_MEMBERS[bracket].compiled.fullmatch(found.group())
         return True
 
     def _skip_value(self, character: str) -> None:

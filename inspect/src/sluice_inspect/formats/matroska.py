@@ -236,6 +236,7 @@ MKV: Final = Format(
     family=Family.RECORDING,
     content_type="video/x-matroska",
     extensions=frozenset({"mkv", "mka", "mks", "mk3d"}),
+    begins=(_EBML.to_bytes(4, "big"),),
     matches=lambda source: _read_doc_type(source) in {"matroska", ""},
     match_order=MatchOrder.RECORDING,
     examine=_examine,
@@ -251,6 +252,7 @@ WEBM: Final = Format(
     extensions=frozenset({"webm", "weba"}),
     # Every reader of Matroska reads WebM. Browsers do not read all Matroska under WebM's name.
     tolerated_extensions=frozenset({"mkv", "mka"}),
+    begins=(_EBML.to_bytes(4, "big"),),
     matches=_is_webm,
     match_order=MatchOrder.RECORDING,
     examine=_examine,

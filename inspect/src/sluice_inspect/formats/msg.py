@@ -10,6 +10,7 @@ from typing import Final
 
 from sluice_inspect.format import Examination, Family, Format, named
 from sluice_inspect.office.compound import (
+    MAGIC,
     CompoundFile,
     Entry,
     Tree,
@@ -258,6 +259,7 @@ FORMAT: Final = Format(
     content_type="application/vnd.ms-outlook",
     extensions=frozenset({"msg", "oft"}),
     may_be_text=True,
+    begins=(MAGIC,),
     matches=lambda source: is_compound_document(source, "msg"),
     examine=_examine,
     facts=_facts,

@@ -120,6 +120,7 @@ FORMAT: Final = Format(
     family=Family.PICTURE,
     content_type="image/png",
     extensions=frozenset({"png", "apng"}),
+    begins=(_SIGNATURE,),
     matches=lambda source: source.head.startswith(_SIGNATURE),
     match_order=MatchOrder.PICTURE,
     examine=_examine,

@@ -9,7 +9,7 @@ from typing import Final
 from sluice_inspect.facts.ooxml import measure_package
 from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.office.drawing import DrawingInk, is_on, short_name
-from sluice_inspect.office.ooxml import Package, examine_package, is_ooxml, make_package
+from sluice_inspect.office.ooxml import BEGINNINGS, Package, examine_package, is_ooxml, make_package
 from sluice_inspect.text.plaintext import INVISIBLE
 from sluice_inspect.text.xmlsafe import XmlTarget
 
@@ -137,6 +137,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.openxmlformats-officedocument.presentationml.presentation",
     extensions=frozenset({"pptx", "pptm", "potx", "potm", "ppsx", "ppsm", "ppam", "sldx", "sldm"}),
+    begins=BEGINNINGS,
     matches=lambda source: is_ooxml(source, "pptx"),
     match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="pptx", blank=_blank),

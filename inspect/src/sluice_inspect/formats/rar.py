@@ -45,6 +45,7 @@ FORMAT: Final = Format(
     family=Family.ARCHIVE,
     content_type="application/vnd.rar",
     extensions=frozenset({"rar"}),
+    begins=(RAR1_MAGIC, RAR4_MAGIC, RAR5_MAGIC),
     matches=lambda source: source.head.startswith((RAR1_MAGIC, RAR4_MAGIC, RAR5_MAGIC)),
     examine=partial(examine_archive, RAR),
     facts=partial(measure_archive, list_members=_list_members),

@@ -44,6 +44,7 @@ FORMAT: Final = Format(
     family=Family.ARCHIVE,
     content_type="application/x-7z-compressed",
     extensions=frozenset({"7z", "cb7"}),
+    begins=(MAGIC,),
     matches=lambda source: source.head.startswith(MAGIC),
     examine=partial(examine_archive, SEVEN_ZIP),
     facts=partial(measure_archive, list_members=_list_members),

@@ -197,6 +197,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.sqlite3",
     extensions=frozenset({"sqlite", "sqlite3"}),
+    begins=(_MAGIC,),
     matches=lambda source: source.head.startswith(_MAGIC),
     examine=_examine,
     facts=has_no_flags,

@@ -75,6 +75,7 @@ FORMAT: Final = Format(
     family=Family.RECORDING,
     content_type="audio/wav",
     extensions=frozenset({"wav", "wave", "bwf", "rf64"}),
+    begins=tuple(_MAGICS),
     matches=lambda source: source.head[:4] in _MAGICS and source.head[8:12] == b"WAVE",
     match_order=MatchOrder.RECORDING,
     examine=_examine,

@@ -127,6 +127,7 @@ FORMAT: Final = Format(
     family=Family.PICTURE,
     content_type="image/webp",
     extensions=frozenset({"webp"}),
+    begins=(b"RIFF",),
     matches=lambda source: source.head[:4] == b"RIFF" and source.head[8:12] == b"WEBP",
     match_order=MatchOrder.PICTURE,
     examine=_examine,

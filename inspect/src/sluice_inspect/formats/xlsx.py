@@ -10,7 +10,7 @@ from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.ooxml import measure_package
 from sluice_inspect.format import Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.office.drawing import DrawingInk, is_on, relation_of, short_name
-from sluice_inspect.office.ooxml import Package, examine_package, is_ooxml, make_package
+from sluice_inspect.office.ooxml import BEGINNINGS, Package, examine_package, is_ooxml, make_package
 from sluice_inspect.text.header_row import is_heading
 from sluice_inspect.text.plaintext import INVISIBLE
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget
@@ -321,6 +321,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     extensions=frozenset({"xlsx", "xlsm", "xltx", "xltm", "xlam", "xlsb"}),
+    begins=BEGINNINGS,
     matches=lambda source: is_ooxml(source, "xlsx"),
     match_order=MatchOrder.IN_CONTAINER,
     examine=partial(examine_package, family="xlsx", blank=_blank),

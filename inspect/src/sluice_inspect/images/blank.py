@@ -2,13 +2,14 @@
 # A picture is blank if it is one smooth background plus noise. Content is searched for at three scales, and faint
 # content is compared with the picture's own noise: fog is content, a lens cap's grain is not. In doubt: not blank.
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from sluice_inspect.images.scanned_page import may_be_page, shows_scene, without_traces
@@ -24,6 +25,9 @@ from sluice_inspect.images.views import (
     max_over_channels,
     views,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _GRID: Final = 32
 _CELL_MIN: Final = 8

@@ -1,5 +1,7 @@
 """The blank rule for pictures that are part of a document; the document's format finds them there."""
 
+from __future__ import annotations
+
 import base64
 import binascii
 import io
@@ -11,9 +13,6 @@ from PIL import Image
 
 from sluice_inspect.images.blank import picture_is_blank
 from sluice_inspect.report import Limits
-
-# Loads all decoders now: the sandbox that runs this module later has no file system to load them from.
-Image.init()
 
 BYTES_MOST: Final = 64 * 1024**2  # a larger picture is not decoded, and counts as not blank
 _PIXELS_MOST: Final = 60_000_000

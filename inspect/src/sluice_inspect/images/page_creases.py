@@ -1,18 +1,22 @@
 """The creases of a crumpled page: faint lines in all directions, each even all along, which strokes of writing are not."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from sluice_inspect.images.page_model import Page, greatest_around
 from sluice_inspect.images.page_parts import Part, mask_part, unexplained
 
-Plane = NDArray[np.float32]
-_Value = TypeVar("_Value", np.float32, np.bool_)
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Plane: TypeAlias = "NDArray[np.float32]"
+_Value = TypeVar("_Value", "np.float32", "np.bool_")
 
 _FINE: Final = 2.0  # pixels in a millimetre at which creases are followed
 _LENGTH: Final = 12.0  # millimetres in which a crease is even: no stroke of a letter is so long

@@ -1,13 +1,17 @@
 """The light on a page: is its background paper under some lamp, with soft shadows or without?"""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Page, fitted, powers
 from sluice_inspect.images.views import Levels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _EVEN: Final = 12.0  # levels between the brightest and the darkest part of a page that need no explanation
 _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]

@@ -1,15 +1,19 @@
 """The lines of an empty page, whose brightness is the same all along: dark edges, folds, streaks of a feeder."""
 
+from __future__ import annotations
+
 import math
 import warnings
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.images.page_model import EDGE_MOST, PAPER, Line, Mask, Page, greatest_around, rotations
 from sluice_inspect.images.views import Levels, max_over_channels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _OUTSIDE: Final = 0.7  # brightness of what lies beyond the edge of a page, as a share of the page's
 _OUTSIDE_MOST: Final = 0.13  # share of a side up to which it reaches

@@ -1,20 +1,24 @@
 """A scanned page as numbers: its levels at one scale, its background, and what of it is explained."""
 # Lengths are in millimetres of a page whose longer side is 297; on smaller paper they are up to 1.4 times as long.
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from sluice_inspect.images.views import Levels, PictureView, max_over_channels
 
-Mask = NDArray[np.bool_]
-Line = NDArray[np.float32]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Mask: TypeAlias = "NDArray[np.bool_]"
+Line: TypeAlias = "NDArray[np.float32]"
 _LONGER: Final = 297.0
 _SIDE: Final = 1188  # pixels of the longer side at which the page is modelled: 4 in a millimetre
 _SHARP: Final = 1.1  # millimetres around a pixel whose mean it is compared with

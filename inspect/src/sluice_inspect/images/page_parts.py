@@ -1,14 +1,18 @@
 """The marks on a page: what stands out of its background, in connected parts."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.images.page_model import Page, greatest_around
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CELL: Final = 0.5  # millimetres
 _RINGING: Final = 2.5  # millimetres around a dark mark in which compression leaves faint ones
@@ -57,7 +61,7 @@ class Part:
         """Return where its box ends, across (0) or down (1)."""
         return self.bottom if axis else self.right
 
-    def distance(self, other: "Part") -> float:
+    def distance(self, other: Part) -> float:
         """Return the millimetres between two boxes along the axis in which they are further apart."""
         return max(other.left - self.right, self.left - other.right, other.top - self.bottom, self.top - other.bottom)
 

@@ -1,5 +1,7 @@
 """Decoding with Pillow, shared by the picture formats: pixel and frame limits, all frames, whether they are blank."""
 
+from __future__ import annotations
+
 import io
 import struct
 import warnings

@@ -5,6 +5,8 @@
 #
 # Lengths are in millimetres of a page whose longer side is 297; on smaller paper they are up to 1.4 times as long.
 
+from __future__ import annotations
+
 from typing import Final
 
 import numpy as np

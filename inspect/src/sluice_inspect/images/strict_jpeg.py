@@ -1,5 +1,7 @@
 """A strict JPEG decoder: the libjpeg in qpdf, which reports as errors what other decoders draw over with a warning."""
 
+from __future__ import annotations
+
 import re
 from typing import Final
 

@@ -1,15 +1,19 @@
 """A picture as levels of brightness from 0 to 255, whatever its mode and depth, in bands that fit into memory."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
-Levels = NDArray[np.float32]  # brightness by (row, column, channel): 0 is black, 255 is full
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Levels: TypeAlias = "NDArray[np.float32]"  # brightness by (row, column, channel): 0 is black, 255 is full
 
 MARGIN_FROM: Final = 400  # pixels of a side from which the picture may be a scan, whose margin is not judged
 BAND_PIXELS: Final = 1_000_000

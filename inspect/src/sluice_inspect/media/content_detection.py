@@ -2,10 +2,11 @@
 # Sound is content above -60 dBFS, or where it stands out from a fainter background. A video is content if a frame shows
 # contrast when scaled down, changes its colour as a whole, or passes the blank rule for pictures. In doubt: content.
 
-from typing import TYPE_CHECKING, Any, Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from sluice_inspect.images.blank import picture_is_blank
@@ -13,8 +14,9 @@ from sluice_inspect.images.blank import picture_is_blank
 if TYPE_CHECKING:
     from av import AudioFrame, VideoFrame
     from av.video.reformatter import VideoReformatter
+    from numpy.typing import NDArray
 
-Waveform = NDArray[np.float32]  # of shape (channel, time), full scale at 1
+Waveform: TypeAlias = "NDArray[np.float32]"  # of shape (channel, time), full scale at 1
 
 _AUDIBLE: Final = 10 ** (-60 / 20)  # root mean square, relative to full scale, above which a window is audible
 _FAINT: Final = 10 ** (-66 / 20)
@@ -51,7 +53,7 @@ class SoundDetector:
         self._buffered = 0
         self._levels: list[Waveform] = []
 
-    def add(self, frame: "AudioFrame") -> None:
+    def add(self, frame: AudioFrame) -> None:
         """Add the next frame. Raise `ValueError` for a sample format that PyAV does not convert."""
         if self._is_audible:
             return
@@ -106,7 +108,7 @@ def _waveform(raw: NDArray[Any], channels: int) -> Waveform:
 class PictureDetector:
     """Looks for visible content in the frames of one stream, in their order."""
 
-    def __init__(self, reformatter: "VideoReformatter") -> None:
+    def __init__(self, reformatter: VideoReformatter) -> None:
         self._reformatter = reformatter
         self._frames = 0
         # The full blank rule costs far more than a thumbnail: it runs on frames that changed, at growing distances.
@@ -117,7 +119,7 @@ class PictureDetector:
         self._lightest: NDArray[np.float64] | None = None
         self.has_content = False
 
-    def add(self, frame: "VideoFrame") -> None:
+    def add(self, frame: VideoFrame) -> None:
         """Add the next frame. Raise `ValueError` for a pixel format that FFmpeg does not convert."""
         if self.has_content:
             return
@@ -137,7 +139,7 @@ class PictureDetector:
         self._lightest = mean if self._lightest is None else np.maximum(self._lightest, mean)
         return bool((self._lightest - self._darkest).max() > _MIN_COLOUR_CHANGE)
 
-    def _passes_full_check(self, frame: "VideoFrame", thumbnail: NDArray[np.int16]) -> bool:
+    def _passes_full_check(self, frame: VideoFrame, thumbnail: NDArray[np.int16]) -> bool:
         last = self._last_checked
         changed = last is None or last.shape != thumbnail.shape or np.abs(last - thumbnail).max() > _MAX_UNCHANGED
         if self._frames < self._next_full_check or not changed:

@@ -20,9 +20,6 @@ from sluice_inspect.source import Piece, Source, open_pieces
 
 try:
     import av
-    import av.subtitles.codeccontext  # PyAV loads it with the first subtitles, when the locked child can load nothing
-    from av.error import FFmpegError, InvalidDataError
-    from av.video.reformatter import VideoReformatter
 
     INSTALLED = True
 except ImportError:  # an optional library
@@ -159,11 +156,11 @@ def _open_container(stream: BinaryIO, demuxer: str, undecodable: str) -> "Iterat
         )
     except MemoryError:  # PyAV's own is an FFmpegError as well
         raise
-    except (InvalidDataError, EOFError) as error:
+    except (av.error.InvalidDataError, EOFError) as error:
         if undecodable:
             raise Unsupported(f"{undecodable}, and the container cannot be opened") from error
         raise Corrupt("the container cannot be opened: its headers are damaged or incomplete") from error
-    except FFmpegError as error:
+    except av.error.FFmpegError as error:
         raise Unsupported(f"FFmpeg cannot open the container: {error.strerror}") from error
     with container:
         yield container
@@ -305,7 +302,7 @@ class _Playback:
                 context.thread_count = 1
                 context.options = dict(_DECODER_OPTIONS)
                 is_sound = isinstance(stream, av.AudioStream)
-                detector = SoundDetector() if is_sound else PictureDetector(VideoReformatter())
+                detector = SoundDetector() if is_sound else PictureDetector(av.video.reformatter.VideoReformatter())
                 unit = stream.time_base or Fraction(0)
                 self.tracks[stream.index] = _Track(
                     stream.type,
@@ -351,11 +348,11 @@ class _Playback:
             yield from container.demux(*streams)
         except MemoryError:
             raise
-        except (InvalidDataError, EOFError):
+        except (av.error.InvalidDataError, EOFError):
             self.read_error = (
                 f"the file cannot be read on from second {self.seconds:.1f}: content is missing or misplaced"
             )
-        except FFmpegError:
+        except av.error.FFmpegError:
             self.is_partial = True
 
     def decode(self, packet: "Packet[Stream]", on_sound: "Callable[[av.AudioFrame], None] | None") -> bool:
@@ -387,10 +384,10 @@ class _Playback:
             frames = packet.decode()
         except MemoryError:
             raise
-        except InvalidDataError:
+        except av.error.InvalidDataError:
             track.add_fault(self.seconds)
             return ()
-        except FFmpegError as error:
+        except av.error.FFmpegError as error:
             if packet.size:  # some decoders return an error when they are flushed
                 track.is_abandoned = True
                 self.not_decoded.append(f"{track.codec}: {error.strerror}")

@@ -1,5 +1,7 @@
 """Small good files of sound and video for the self-tests of their formats, made by FFmpeg's own encoders."""
 
+from __future__ import annotations
+
 import io
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final

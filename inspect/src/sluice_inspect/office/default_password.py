@@ -10,11 +10,11 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from msoffcrypto.method.ecma376_agile import ECMA376Agile
-from msoffcrypto.method.ecma376_standard import ECMA376Standard
-from msoffcrypto.method.rc4 import DocumentRC4
-from msoffcrypto.method.rc4_cryptoapi import DocumentRC4CryptoAPI
-from msoffcrypto.method.xor_obfuscation import DocumentXOR
+import msoffcrypto.method.ecma376_agile as agile
+import msoffcrypto.method.ecma376_standard as standard
+import msoffcrypto.method.rc4 as office_rc4
+import msoffcrypto.method.rc4_cryptoapi as crypto_api
+import msoffcrypto.method.xor_obfuscation as obfuscation
 
 from sluice_inspect.office.compound import ENCRYPTED, MAGIC, CompoundFile, is_compound_document
 from sluice_inspect.report import Limits
@@ -93,7 +93,7 @@ def _decrypt_package(info: bytes, package: bytes) -> bytes | None:
         spins = int(password_key["spinCount"])
         if not 0 <= spins <= _MAX_SPINS:
             return None
-        key = ECMA376Agile.makekey_from_password(
+        key = agile.ECMA376Agile.makekey_from_password(
             _PASSWORD,
             base64.b64decode(password_key["saltValue"]),
             password_key["hashAlgorithm"],
@@ -102,15 +102,15 @@ def _decrypt_package(info: bytes, package: bytes) -> bytes | None:
             int(password_key["keyBits"]),
         )
         salt = base64.b64decode(document_key["saltValue"])
-        document: bytes = ECMA376Agile.decrypt(key, salt, document_key["hashAlgorithm"], io.BytesIO(package))
+        document: bytes = agile.ECMA376Agile.decrypt(key, salt, document_key["hashAlgorithm"], io.BytesIO(package))
     elif info[2:4] == _STANDARD_MINOR:
         (header_bytes,) = struct.unpack_from("<L", info, _INFO_HEAD_BYTES)
         algorithm, hashed_by, key_bits, provider = struct.unpack_from("<4L", info, 20)
         verifier = info[12 + header_bytes :]
-        key = ECMA376Standard.makekey_from_password(
+        key = standard.ECMA376Standard.makekey_from_password(
             _PASSWORD, algorithm, hashed_by, provider, key_bits, 16, verifier[4:20]
         )
-        document = ECMA376Standard.decrypt(key, io.BytesIO(package))
+        document = standard.ECMA376Standard.decrypt(key, io.BytesIO(package))
     else:
         return None
     return document if document.startswith(_PACKAGE_MAGIC) else None
@@ -156,27 +156,28 @@ def _decrypt_workbook(workbook: bytes, encryption: bytes) -> bytes | None:
     whole = b""  # the stream, with what is encrypted decrypted; what is not is taken from `workbook`
     if encryption.startswith(_OBFUSCATED):
         key, verifier_bits = struct.unpack_from("<HH", encryption, 2)
-        if key != DocumentXOR.create_xor_key_method1(_PASSWORD) or not DocumentXOR.verifypw(_PASSWORD, verifier_bits):
+        xor = obfuscation.DocumentXOR
+        if key != xor.create_xor_key_method1(_PASSWORD) or not xor.verifypw(_PASSWORD, verifier_bits):
             return None
     elif encryption.startswith(_RC4):
         salt = encryption[6:22]
-        if not DocumentRC4.verifypw(_PASSWORD, salt, encryption[22:38], encryption[38:54]):
+        if not office_rc4.DocumentRC4.verifypw(_PASSWORD, salt, encryption[22:38], encryption[38:54]):
             return None
-        whole = DocumentRC4.decrypt(_PASSWORD, salt, io.BytesIO(workbook), blocksize=_RC4_BLOCK_BYTES).read()
+        whole = office_rc4.DocumentRC4.decrypt(_PASSWORD, salt, io.BytesIO(workbook), blocksize=_RC4_BLOCK_BYTES).read()
     elif encryption[2:4] in _CRYPTO_API:
         (header_bytes,) = struct.unpack_from("<L", encryption, 10)
         bits = struct.unpack_from("<L", encryption, 30)[0] or _RC4_BITS
         verifier = encryption[14 + header_bytes :]
         salt = verifier[4:20]
-        if not DocumentRC4CryptoAPI.verifypw(_PASSWORD, salt, bits, verifier[20:36], verifier[40:60]):
+        if not crypto_api.DocumentRC4CryptoAPI.verifypw(_PASSWORD, salt, bits, verifier[20:36], verifier[40:60]):
             return None
-        whole = DocumentRC4CryptoAPI.decrypt(
+        whole = crypto_api.DocumentRC4CryptoAPI.decrypt(
             _PASSWORD, salt, bits, io.BytesIO(workbook), blocksize=_RC4_BLOCK_BYTES
         ).read()
     else:
         return None
     plain = bytearray(workbook)
-    mask = bytes(DocumentXOR.create_xor_array_method1(_PASSWORD))
+    mask = bytes(obfuscation.DocumentXOR.create_xor_array_method1(_PASSWORD))
     for number, (record_type, start, end) in enumerate(_records(workbook)):
         if number == _MAX_RECORDS:
             return None

@@ -15,7 +15,7 @@ from sluice_inspect.archives.zip.records import LOCAL, find_end, read_members
 from sluice_inspect.budget import CHUNK_BYTES, Budget
 from sluice_inspect.format import Examination
 from sluice_inspect.images.embedded import embedded_is_blank
-from sluice_inspect.office.compound import ENCRYPTED, CompoundFile, is_compound_document
+from sluice_inspect.office.compound import ENCRYPTED, MAGIC, CompoundFile, is_compound_document
 from sluice_inspect.office.zip_documents import make_zip
 from sluice_inspect.report import Corrupt, Encrypted, Finding, InspectionError, Limits, Measure, TooComplex, Unsafe
 from sluice_inspect.source import Source
@@ -158,6 +158,10 @@ def examine_package(
         "macros": any(name.endswith("vbaproject.bin") for name in package.parts),
     }
     return Examination(measures, lambda: blank(replace(package, budget=Budget(limits, packed_bytes=source.size))))
+
+
+# How a document begins, the second if it is encrypted.
+BEGINNINGS: Final = (LOCAL, MAGIC)
 
 
 def is_ooxml(source: Source, family: str) -> bool:

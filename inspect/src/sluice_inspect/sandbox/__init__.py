@@ -8,6 +8,7 @@ from sluice_inspect.child.protocol import Level
 from sluice_inspect.sandbox.protocol import (
     Completed,
     Crashed,
+    FewFiles,
     JobLimits,
     NoWorker,
     OverLimit,
@@ -20,6 +21,7 @@ from sluice_inspect.sandbox.protocol import (
 __all__ = [
     "Completed",
     "Crashed",
+    "FewFiles",
     "JobLimits",
     "Level",
     "NoWorker",

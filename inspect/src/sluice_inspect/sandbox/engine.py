@@ -22,7 +22,7 @@ from sluice_inspect.child.shared_buffer import SharedBuffer
 from sluice_inspect.sandbox.dispatch import Dispatcher, FileJob, Scheduler
 from sluice_inspect.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zygote, launch_zygote, private_file
 from sluice_inspect.sandbox.pool import WorkerPool
-from sluice_inspect.sandbox.protocol import Completed, Job, JobLimits, RunResult, SandboxBroken, SandboxHealth
+from sluice_inspect.sandbox.protocol import Completed, FewFiles, Job, JobLimits, RunResult, SandboxBroken, SandboxHealth
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.supervisor import Supervisor, WorkerUnavailable
 
@@ -94,6 +94,7 @@ class ZygoteSandbox:
         self._closed = False
         self._is_tested = False
         self._most_samples: int | None = None
+        self._only: FewFiles | None = None  # the files that formats were loaded for; None if all formats are
         self._fault = ""  # what the self-test found wrong
         self._keeping: asyncio.Task[None] | None = None
         self._restarts = 0
@@ -116,9 +117,13 @@ class ZygoteSandbox:
         if self._keeping is None and self._pool is None and not self._closed:
             self._keeping = asyncio.get_running_loop().create_task(self._keep_up())
 
-    async def start(self, *, every_format: bool = True) -> None:
-        """Begin, load every format and test all, or the first. Raise `SandboxBroken`, with nothing left running."""
+    async def start(self, *, every_format: bool = True, only: FewFiles | None = None) -> None:
+        """Begin, load every format and test all, or the first, or load what `only` these files need.
+
+        Raise `SandboxBroken`, with nothing left running.
+        """
         self._most_samples = None if every_format else 1
+        self._only = only
         await self.begin()
         try:
             await self._load(self._supervisors[-1])
@@ -130,6 +135,12 @@ class ZygoteSandbox:
         self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
     ) -> RunResult:
         """Run one job; see `Sandbox.run`."""
+        only = self._only
+        result = await self._dispatcher.run(FileJob(job, sealed, filename, tenant_id, buffer))
+        if only is None or isinstance(result, Completed):
+            return result
+        # A worker that lacks what it needs for a file fails, and whatever else failed is tried with all formats, too.
+        self._load_rest()
         return await self._dispatcher.run(FileJob(job, sealed, filename, tenant_id, buffer))
 
     async def health(self) -> SandboxHealth:
@@ -170,6 +181,17 @@ class ZygoteSandbox:
             self._pool.close()
         self._pool = None
         await self._close_supervisors()
+
+    def _load_rest(self) -> None:
+        """Have every format loaded, if only those for a few files are."""
+        if self._only is None:
+            return
+        self._only = None
+        pool, self._pool = self._pool, None
+        if pool is not None:  # otherwise they are being loaded
+            self._is_up.clear()
+            pool.close()
+            self._keeping = asyncio.get_running_loop().create_task(self._keep_up())
 
     async def _current_pool(self, deadline: float) -> WorkerPool:
         """Return the pool, waiting for a restart until `deadline`. Raise `WorkerUnavailable`."""
@@ -223,6 +245,11 @@ class ZygoteSandbox:
 
     async def _load(self, supervisor: Supervisor) -> None:
         """Load every format and open the pool. Raise `SandboxBroken`."""
+        if (only := self._only) is not None:
+            await supervisor.load(test=False, only=only)
+            if only is self._only:
+                self._open(self._new_pool(supervisor))
+                return
         needs_test = await supervisor.load(test=not self._is_tested)
         pool = self._new_pool(supervisor)
         if needs_test:
@@ -235,6 +262,9 @@ class ZygoteSandbox:
             pool.discard_used()
             supervisor.report_test("")
         self._is_tested = True
+        self._open(pool)
+
+    def _open(self, pool: WorkerPool) -> None:
         self._pool = pool
         self._started_at = time.monotonic()
         self._is_up.set()
@@ -255,6 +285,7 @@ class ZygoteSandbox:
             max_workers=self._max_workers,
             files_per_worker=self._files_per_worker,
             idle_seconds=self._idle_seconds,
+            spares=0 if self._only else 1,
         )
 
     def _on_zygote_exit(self) -> None:

@@ -4,30 +4,34 @@ A worker belongs to one tenant from its first file on.
 """
 
 import asyncio
-from typing import Final
 
 from sluice_inspect.child.protocol import Level
 from sluice_inspect.sandbox.supervisor import Supervisor, Worker, WorkerUnavailable
 
-# Workers kept ready that belong to no tenant yet, so that a tenant's first file does not wait for a fork.
-_SPARES: Final = 1
-
 
 class WorkerPool:
-    """At most `max_workers` workers of one supervisor.
+    """At most `max_workers` workers of one supervisor; `spares` that belong to no tenant yet are kept ready.
 
     Idle workers are kept for their tenant until another tenant needs the place. A worker is recycled after
     `files_per_worker` files, and ended after `idle_seconds` without one.
     """
 
     def __init__(
-        self, supervisor: Supervisor, *, level: Level, max_workers: int, files_per_worker: int, idle_seconds: float
+        self,
+        supervisor: Supervisor,
+        *,
+        level: Level,
+        max_workers: int,
+        files_per_worker: int,
+        idle_seconds: float,
+        spares: int = 1,
     ) -> None:
         self.supervisor = supervisor
         self._level: Level = level
         self._max_workers = max_workers
         self._files_per_worker = files_per_worker
         self._idle_seconds = idle_seconds
+        self._spares = spares
         self._workers: set[Worker] = set()
         self._spawning = 0
         self._idle: list[Worker] = []  # the longest idle first
@@ -119,7 +123,7 @@ class WorkerPool:
         spares = 0
         for worker in self._idle:
             spares += worker.tenant_id is None
-        if spares < _SPARES:
+        if spares < self._spares:
             task = asyncio.get_running_loop().create_task(self._spawn_spare())
             self._spawn_tasks.add(task)
             task.add_done_callback(self._spawn_tasks.discard)

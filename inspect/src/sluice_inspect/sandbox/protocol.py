@@ -1,11 +1,13 @@
 """The contract of the sandbox: jobs, their limits, their results, and the `Sandbox` protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from sluice_inspect.child.protocol import Level
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.extensions import extension_of
+from sluice_inspect.format_list import LIST
 from sluice_inspect.sandbox.sealed import Sealed
 
 # What a worker can be asked to do with a file. `check` checks its format, `scan` looks for known threats,
@@ -105,6 +107,25 @@ class SandboxHealth:
     limits: Mapping[str, int | str]
 
 
+# With more, to load all formats costs no more than to load each.
+_FEW: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FewFiles:
+    """What a command is about to check: files of these extensions, which are searched for threats if `scanned`."""
+
+    extensions: frozenset[str]  # of formats; one of no format is empty: any format may be in such a file
+    scanned: bool
+
+    @classmethod
+    def named(cls, names: Iterable[str], *, scanned: bool) -> "FewFiles | None":
+        """Return the files of these names, None if they are of many formats."""
+        known = frozenset(extension for each in LIST.values() for extension in each.extensions)
+        extensions = frozenset(found if found in known else "" for found in map(extension_of, names))
+        return cls(extensions, scanned) if len(extensions) <= _FEW else None
+
+
 class Sandbox(Protocol):
     """Runs jobs on sealed bytes in confined worker processes."""
 
@@ -122,10 +143,11 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def start(self, *, every_format: bool = True) -> None:
+    async def start(self, *, every_format: bool = True, only: FewFiles | None = None) -> None:
         """Begin, load every format and check one good file of each. Raise `SandboxBroken` naming those that failed.
 
-        Without `every_format` only the first one is tested, which shows that workers work here.
+        Without `every_format` only the first one is tested, which shows that workers work here. With `only`, no more is
+        loaded than those files need if they are what their names say; the first other file has the rest loaded.
         """
         ...
 

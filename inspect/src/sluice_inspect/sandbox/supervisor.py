@@ -12,7 +12,7 @@ from sluice_inspect.child.protocol import Level
 from sluice_inspect.sandbox.channel import Channel, JobReply, Reply, TimedOut
 from sluice_inspect.sandbox.launch import LaunchedZygote
 from sluice_inspect.sandbox.outcome import ExitStatus
-from sluice_inspect.sandbox.protocol import SandboxBroken
+from sluice_inspect.sandbox.protocol import FewFiles, SandboxBroken
 
 T = TypeVar("T")
 
@@ -77,16 +77,18 @@ class Supervisor:
         """The zygote's process id."""
         return self._process.pid
 
-    async def load(self, *, test: bool = True) -> bool:
+    async def load(self, *, test: bool = True, only: FewFiles | None = None) -> bool:
         """Have every parser loaded, in some second. Return whether they have to be tested, and `report_test` called.
 
-        Without `test` they have not, and no test of another process is waited for.
+        Without `test` they have not, and no test of another process is waited for. With `only`, those parsers alone are
+        loaded that these files need.
 
         Raise `SandboxBroken`, also if another process has tested them and found one that fails.
         """
         if self._loaded.done():
             self._loaded = self._loop.create_future()
-        self._send({"load": True, "test": test})
+        few = None if only is None else {"extensions": sorted(only.extensions), "scanned": only.scanned}
+        self._send({"load": True, "test": test, "only": few})
         return await self._wait_for(self._loaded)
 
     def report_test(self, fault: str) -> None:

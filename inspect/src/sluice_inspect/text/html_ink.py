@@ -2,6 +2,8 @@
 # Elements that draw something are visible, and text that is neither hidden nor white, unless scripts or a coloured
 # background might bring it out. In doubt a page shows something: scripts that write to it, frames, other files.
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple

@@ -17,14 +17,10 @@ DECLARATION_BYTES_MAX: Final = 64 * 1024
 
 _BEGIN_BYTES: Final = 4096
 _GROWN_MAX: Final = 16 * 1024**2
-_NO_TEXT: Final = frozenset({"aliases", "mbcs", "oem"})
-# All names, and what they need is loaded at import: a lookup later would need the file system, which the sandbox does
-# not have.
+# All names. A locked child looks up what its zygote has loaded: see `child.jobs`.
 ENCODINGS: Final = frozenset(
     {*aliases, *aliases.values(), *(module.name for module in pkgutil.iter_modules(encodings.__path__))}
 )
-for _name in {*aliases.values(), *(module.name for module in pkgutil.iter_modules(encodings.__path__))} - _NO_TEXT:
-    codecs.lookup(_name)
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"),

@@ -2,6 +2,8 @@
 # Two parsers see the same bytes: libxml2 the whole document, expat what is declared in front of the root.
 # libxml2 calls only the methods that a target has, so that a bare check for well-formedness runs at the speed of C.
 
+from __future__ import annotations
+
 import encodings
 import re
 from collections.abc import Callable, Mapping
@@ -22,10 +24,6 @@ _CHUNK: Final = 64 * 1024
 _OTHER_ENCODING: Final = re.compile(
     r"(?:x_)?(?:(?:windows|win|ibm|cp|dos|iso|mac|koi8|big5|gb|euc|jis|sjis|ks|ksc|tcvn|hp|ucs|utf|ebcdic|tis|dec)_?"
     r"[a-z0-9_]*\d[a-z0-9_]*|(?:x_)?(?:mac|ebcdic|euc|iso|adobe|iscii)_[a-z0-9_]+|user_defined|viscii|johab)"
-)
-
-_UNFINISHED_ERRORS: Final = frozenset(
-    {etree.ErrorTypes.ERR_COMMENT_NOT_FINISHED, etree.ErrorTypes.ERR_CDATA_NOT_FINISHED}
 )
 
 
@@ -211,7 +209,8 @@ def _translate(error: etree.XMLSyntaxError, where: str) -> InspectionError:
         )
     if code == etree.ErrorTypes.ERR_ENTITY_LOOP:
         return Unsafe(Finding.ARCHIVE_BOMB, f"{where} declares entities that contain themselves without end")
-    if code == etree.ErrorTypes.ERR_RESOURCE_LIMIT or (code in _UNFINISHED_ERRORS and "too big" in message):
+    unfinished = (etree.ErrorTypes.ERR_COMMENT_NOT_FINISHED, etree.ErrorTypes.ERR_CDATA_NOT_FINISHED)
+    if code == etree.ErrorTypes.ERR_RESOURCE_LIMIT or (code in unfinished and "too big" in message):
         return TooComplex(f"{where} passes a limit of the XML reader: {message}"[:_DETAIL_MAX])
     if code == etree.ErrorTypes.ERR_UNSUPPORTED_ENCODING and _is_encoding(message):
         return Unsupported(f"{where} is in an encoding that the XML reader does not know: {message}"[:_DETAIL_MAX])

@@ -15,6 +15,7 @@ from xml.parsers import expat
 
 from sluice_inspect.parts import Part
 from sluice_inspect.source import MemorySource, RandomAccess, read_pieces
+from sluice_inspect.text.late_pattern import LatePattern
 from sluice_inspect.text.xml_declarations import ATTRIBUTES_MOST, OutsideSkipper
 from sluice_inspect.text.xml_encodings import DECLARATION_BYTES_MAX, declaration_ends, encodings_of, growing, text_of
 from sluice_inspect.threats.budget import OverBudget
@@ -51,8 +52,8 @@ _SCRIPT_SCHEME: Final = "|".join(
     _spread(f"{scheme}:") for scheme in ("javascript", "vbscript", "livescript", "mocha", "jscript", "vbs")
 )
 _OUTER_SCHEME: Final = "|".join(_spread(f"{scheme}:") for scheme in ("view-source", "feed", "jar", "mhtml"))
-_RUN_ADDRESS: Final = re.compile(f"{_SKIPPED}(?:(?:{_OUTER_SCHEME}){_SKIPPED})*(?:{_SCRIPT_SCHEME})", re.IGNORECASE)
-_DATA_ADDRESS: Final = re.compile(f"{_SKIPPED}{_spread('data:')}{_SKIPPED}([^,]{{0,1000}}),", re.IGNORECASE)
+_RUN_ADDRESS: Final = LatePattern(f"{_SKIPPED}(?:(?:{_OUTER_SCHEME}){_SKIPPED})*(?:{_SCRIPT_SCHEME})", re.IGNORECASE)
+_DATA_ADDRESS: Final = LatePattern(f"{_SKIPPED}{_spread('data:')}{_SKIPPED}([^,]{{0,1000}}),", re.IGNORECASE)
 _RUN_TYPES: Final = re.compile(r"text/html|[^;]*(?:java|ecma|vb|live|j)script|[^;]*/xslt?\b", re.IGNORECASE)
 _TRANSFORM_TYPES: Final = re.compile(r"x[ms]l|script", re.IGNORECASE)
 _SKIPPED_ANYWHERE: Final = re.compile(_SKIPPED)
@@ -140,9 +141,9 @@ class _Rules:
             self.css_addresses(_css_decoded(value))
 
     def address(self, value: str) -> None:
-        if _RUN_ADDRESS.match(value):
+        if _RUN_ADDRESS.compiled.match(value):
             raise _Found("address of a script")
-        data = _DATA_ADDRESS.match(value)
+        data = _DATA_ADDRESS.compiled.match(value)
         if data is None:
             return
         kind = _SKIPPED_ANYWHERE.sub("", data[1])

@@ -4,6 +4,8 @@
 # entities, character references, percent signs and escapes replaced, and in this text without spaces and comments.
 # Addresses that state no base64 are read before percent signs are replaced, which are bytes of their file.
 
+from __future__ import annotations
+
 import binascii
 import hashlib
 import re
@@ -205,7 +207,7 @@ def _addressed(text: str, known: set[bytes], *, is_cut: bool) -> Iterator[Part]:
 
 
 def _files_in(
-    text: bytes, limit: "_ReadLimit", known: set[bytes], *, is_cut: bool, is_joined: bool = False
+    text: bytes, limit: _ReadLimit, known: set[bytes], *, is_cut: bool, is_joined: bool = False
 ) -> Iterator[Part]:
     """Yield the file of each address in a text whose bytes are not in `known`."""
     for start, end in _addresses(text, is_joined=is_joined):
@@ -303,9 +305,7 @@ def _parts_of(source: RandomAccess, known: set[bytes], *, is_joined: bool = Fals
                 yield from _part_at(source, reached, limit, known, is_marked=at in marked)
 
 
-def _part_at(
-    source: RandomAccess, at: int, limit: "_ReadLimit", known: set[bytes], *, is_marked: bool
-) -> Iterator[Part]:
+def _part_at(source: RandomAccess, at: int, limit: _ReadLimit, known: set[bytes], *, is_marked: bool) -> Iterator[Part]:
     head = next(_letters(source, at, is_marked=is_marked))[: _MIN_LETTERS * 2]
     if len(head) < _MIN_LETTERS:
         return

@@ -7,6 +7,8 @@ window begins). In a regular expression, `PROGRAM_EXTENSIONS` is replaced by all
 `SELF_STARTING` by an expression for the macros that Office runs by itself.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path

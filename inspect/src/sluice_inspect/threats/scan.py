@@ -4,6 +4,7 @@ from typing import Final
 
 from sluice_inspect.registry import OPENERS
 from sluice_inspect.source import MemorySource, Source
+from sluice_inspect.text.late_pattern import LatePattern
 from sluice_inspect.threats import RULES_VERSION, encoded
 from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget, ScanBudget
 from sluice_inspect.threats.rulebook import ThreatFound
@@ -81,3 +82,4 @@ def preload() -> None:
     encoded.preload()
     for sample in (opener.sample() for opener in OPENERS.values() if opener.sample is not None):
         ThreatWalk(Meter(_DEFAULT_BUDGET, len(sample))).scan(MemorySource(bytearray(sample)), "")
+    LatePattern.compile_all()

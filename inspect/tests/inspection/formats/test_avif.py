@@ -70,7 +70,7 @@ def test_feature_that_the_decoder_lacks_is_unsupported(monkeypatch: pytest.Monke
 def test_good_picture_passes_without_the_second_decoder_and_the_first_has_one_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(avif, "_STRICT_DECODER", False)
+    monkeypatch.setattr(avif, "_INSTALLED", False)
     assert examine(GOOD).outcome is Outcome.OK
     assert examine(GOOD[:-30]).outcome is Outcome.CORRUPT
     assert AvifImagePlugin.DEFAULT_MAX_THREADS == 1

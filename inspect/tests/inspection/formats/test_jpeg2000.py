@@ -88,5 +88,5 @@ def test_second_decoder_is_tried_and_a_picture_beyond_the_memory_unsupported(mon
         assert examine_bytes(JP2, noise()).outcome is Outcome.UNSUPPORTED
     monkeypatch.setattr(jpeg2000, "decode_frames", refuse)
     assert examine_bytes(JP2, noise()).outcome is Outcome.OK
-    monkeypatch.setattr(jpeg2000, "_SECOND_DECODER", False)
+    monkeypatch.setattr(jpeg2000, "_INSTALLED", False)
     assert examine_bytes(JP2, noise()).outcome is Outcome.UNSUPPORTED

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from sluice_inspect.formats import json as json_format
 from sluice_inspect.formats.json import FORMAT, check_stream
 from sluice_inspect.report import Corrupt, Limits, Outcome, TooComplex
+from sluice_inspect.text.late_pattern import LatePattern
 from tests.inspection.formats.examining import Row, examine_bytes, verdicts
 from tests.rows import each_row
+
+LatePattern.compile_all()  # which takes longer than Hypothesis gives an example on a busy machine
 
 GOOD = [
     '{"a": 1}', " [1, 2.5e3, -0]\n", "0", "false", '"x"', '\ufeff{"a": "b"}', '{"a": 1, "a": 2}', '"\\ud800"',

@@ -4,7 +4,6 @@
 
 import os
 import stat
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from sluice.cli.environment import start_zygote, task_settings
+from sluice.cli.environment import settings_if_set, start_zygote
 from sluice.cli.local_rules import notes_on, read_rules, report_by_rules
 from sluice_client.cli import output
 from sluice_client.cli.dry_run import Printer, Reported, check_by_service
@@ -26,7 +25,7 @@ from sluice_client.cli.profiles import target_of
 from sluice_client.cli.service import ApiKey, ProfileOption, Url
 
 if TYPE_CHECKING:
-    from sluice.uploads.values import Facts, Rules
+    from sluice.uploads.examined import ExamineFact
     from sluice_inspect.sandbox import Sandbox
     from sluice_inspect.sandbox.sealed import Sealed
 
@@ -112,27 +111,17 @@ def check(
         return check_by_service(files_in(paths), key, target_of(url, api_key, profile), json=json)
     if rules_file is not None:
         return _check_by_rules(context, files_in(paths), rules_file, json=json)
-    settings = task_settings()
+    settings = settings_if_set()
     launched = start_zygote(context)
 
     import asyncio
 
-    from sluice.uploads.values import Rules
     from sluice.wiring.sandbox import make_sandbox
 
-    rules = Rules(
-        version=0,
-        allowed_extensions=(),
-        max_bytes=sys.maxsize,
-        reject_blank=blank,
-        reject_corrupt=integrity,
-        scan=False,
-        rate=None,
-        quota_bytes=None,
-    )
     started_at = time.monotonic()
     sandbox = make_sandbox(settings, launched)
-    counts = asyncio.run(_print_verdicts(sandbox, files_in(paths), rules, json=json))
+    judge = partial(_verdict, integrity=integrity, blank=blank)
+    counts = asyncio.run(_print_verdicts(sandbox, files_in(paths), judge, json=json))
     if not json:
         sums = ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "none"
         output.line(f"{counts.total()} files in {time.monotonic() - started_at:.1f} s: {sums}")
@@ -141,10 +130,16 @@ def check(
     return Exit.REJECTED if counts["rejected"] else Exit.DONE
 
 
-async def _print_verdicts(opened: "Sandbox", files: Sequence[Path], rules: "Rules", *, json: bool) -> Counter[str]:
+async def _print_verdicts(
+    opened: "Sandbox",
+    files: Sequence[Path],
+    judge: "Callable[[Path, Sandbox], Coroutine[None, None, FileVerdict]]",
+    *,
+    json: bool,
+) -> Counter[str]:
     counts: Counter[str] = Counter()
     rows: list[Sequence[str]] = []
-    async with aclosing(_each(opened, files, partial(_verdict, rules), quiet=json)) as verdicts:
+    async with aclosing(_each(opened, files, judge, quiet=json)) as verdicts:
         async for verdict in verdicts:
             counts[verdict.word] += 1
             if json:
@@ -159,11 +154,13 @@ async def _print_verdicts(opened: "Sandbox", files: Sequence[Path], rules: "Rule
 
 def _check_by_rules(context: typer.Context, files: Sequence[Path], rules_file: Path, *, json: bool) -> int:
     """Judge the files by the rules in a YAML file, print the reports, and return the exit code."""
-    settings = task_settings()
+    settings = settings_if_set()
     launched = start_zygote(context)
 
     import asyncio
 
+    from sluice.uploads.names import extension_of
+    from sluice.uploads.values import Facts
     from sluice.wiring.sandbox import make_sandbox
 
     rules = read_rules(rules_file)
@@ -171,9 +168,11 @@ def _check_by_rules(context: typer.Context, files: Sequence[Path], rules_file: P
 
     async def judge(path: Path, sandbox: "Sandbox") -> Reported:
         try:
-            facts = await _examined(path, sandbox)
+            sealed, examined = await _examined(path, sandbox)
         except _Unreadable as fault:
             return Reported(str(path), None, f"cannot be read: {fault}")
+        name = _name_of(path)
+        facts = Facts(name, extension_of(name), sealed.size, sealed.sha256.hex(), examined=examined)
         return Reported(str(path), report_by_rules(facts, rules, rules_file))
 
     async def print_reports(opened: "Sandbox") -> None:
@@ -193,8 +192,10 @@ async def _each(
     quiet: bool,
 ) -> AsyncGenerator[T, None]:
     """Start the sandbox and yield the result for each file, in their order, with a progress bar unless `quiet`."""
+    from sluice_inspect.sandbox import FewFiles
+
     async with aclosing(opened) as sandbox:
-        await sandbox.start(every_format=False)
+        await sandbox.start(every_format=False, only=FewFiles.named((path.name for path in files), scanned=False))
         workers = int((await sandbox.health()).limits["workers"])
         with output.progress("checking", len(files), unit="items", quiet=quiet) as advance:
             async with aclosing(_in_order(files, lambda path: judge(path, sandbox), workers)) as results:
@@ -229,35 +230,43 @@ async def _in_order(
         await asyncio.gather(*started, return_exceptions=True)
 
 
-async def _examined(path: Path, sandbox: "Sandbox") -> "Facts":
-    """Return what is measured of a file. Raise `_Unreadable`."""
-    from sluice.uploads.inspection import examine
-    from sluice.uploads.names import extension_of
-    from sluice.uploads.values import Facts
+def _name_of(path: Path) -> str:
+    return os.fsencode(path.name).decode("utf-8", "replace")
 
-    name = os.fsencode(path.name).decode("utf-8", "replace")
+
+async def _examined(path: Path, sandbox: "Sandbox") -> "tuple[Sealed, ExamineFact]":
+    """Return a file's size and hash, no longer open, and what the check says of it. Raise `_Unreadable`."""
+    from sluice.errors import ServiceUnavailable
+    from sluice.uploads.examined import ExamineFact
+    from sluice_inspect.sandbox import NoWorker, SandboxBroken
+
     with _sealed_file(path) as sealed:
-        examined = await examine(sealed, path.name, _TENANT, sandbox)
-        return Facts(name, extension_of(name), sealed.size, sealed.sha256.hex(), examined=examined)
+        result = await sandbox.run("check", sealed, filename=path.name, tenant_id=_TENANT)
+        if isinstance(result, NoWorker):
+            health = await sandbox.health()
+            raise SandboxBroken(health.detail) if health.state == "down" else ServiceUnavailable("file checker")
+        return sealed, ExamineFact.of(result)
 
 
-async def _verdict(rules: "Rules", path: Path, sandbox: "Sandbox") -> FileVerdict:
-    from sluice.uploads.rules import decide
+async def _verdict(path: Path, sandbox: "Sandbox", *, integrity: bool, blank: bool) -> FileVerdict:
+    from sluice.uploads.examined import faults
+    from sluice.uploads.names import extension_of
 
     try:
-        facts = await _examined(path, sandbox)
+        _sealed, examined = await _examined(path, sandbox)
     except _Unreadable as fault:
         return FileVerdict(str(path), False, None, None, None, None, f"cannot be read: {fault}", 0.0)
-    rejection, report, examined = decide(facts, rules), facts.report, facts.examined
+    report = examined.report
+    found = next(faults(examined, extension_of(_name_of(path)), integrity=integrity, blank=blank), None)
     return FileVerdict(
         path=str(path),
-        accepted=rejection is None,
-        reason=None if rejection is None else rejection.reason.value,
+        accepted=found is None,
+        reason=None if found is None else found.reason.value,
         outcome=None if report is None else report.outcome.value,
         format=None if report is None else report.format,
         content_type=None if report is None else report.content_type,
-        detail=rejection.detail if rejection is not None else "" if examined is None else examined.detail,
-        ms=round(0 if examined is None else examined.ms, 3),
+        detail=examined.detail if found is None else found.detail,
+        ms=round(examined.ms, 3),
     )
 
 

@@ -56,6 +56,13 @@ def task_settings() -> "Settings":
     return settings
 
 
+def settings_if_set() -> "Settings | None":
+    """Return the settings for a task, None if no variable sets one: loading them takes longer than a small check."""
+    import os
+
+    return task_settings() if any(name.startswith("SLUICE_") for name in os.environ) else None
+
+
 def service_settings() -> "Settings":
     """Return the settings for a process that runs until a signal stops it, and configure its log."""
     from sluice.observe import log

@@ -17,10 +17,10 @@ from sluice.scanner import (
     UnpackReport,
     parse_unpack_report,
 )
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.rules import Judged, judge_content, judge_scan
-from sluice.uploads.values import ExamineFact, Rules, ScanFact
-from sluice_inspect.report import Report
-from sluice_inspect.sandbox import Completed, Crashed, NoWorker, OverLimit, Sandbox
+from sluice.uploads.values import Rules, ScanFact
+from sluice_inspect.sandbox import Completed, NoWorker, Sandbox
 from sluice_inspect.sandbox.sealed import Sealed
 
 
@@ -97,17 +97,7 @@ async def _check(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox
     result = await sandbox.run("check", sealed, filename=filename, tenant_id=tenant_id)
     if isinstance(result, NoWorker):
         raise _unavailable(tenant_id, result)
-    if isinstance(result, OverLimit):
-        detail = f"the checker reached its {result.limit} limit"
-        return ExamineFact(None, died=False, overran=result.limit, detail=detail, ms=result.ms)
-    if isinstance(result, Crashed):
-        return ExamineFact(None, died=True, overran=None, detail=result.why, ms=result.ms)
-    fact = _parse_report(result.payload, result.ms)
-    if fact is None:
-        # The worker was taken over or is broken: nothing that it says of this file is believed.
-        detail = "the checker returned an invalid result"
-        return ExamineFact(None, died=True, overran=None, detail=detail, ms=result.ms)
-    return fact
+    return ExamineFact.of(result)
 
 
 async def _check_and_scan(
@@ -123,7 +113,7 @@ async def _check_and_scan(
         raise _unavailable(tenant_id, result)
     if not isinstance(result, Completed):
         return None, None
-    fact, scan = _parse_report(result.payload.get("check"), result.ms), result.payload.get("scan")
+    fact, scan = ExamineFact.of_report(result.payload.get("check"), result.ms), result.payload.get("scan")
     report = parse_unpack_report(scan, result.ms)
     if fact is None or (report is None and scan is not None):
         return None, None
@@ -133,15 +123,6 @@ async def _check_and_scan(
 def _unavailable(tenant_id: str, result: NoWorker) -> ServiceUnavailable:
     log.warning("check_unavailable", tenant_id=tenant_id, why=result.why)
     return ServiceUnavailable("file checker")
-
-
-def _parse_report(payload: object, ms: float) -> ExamineFact | None:
-    """Return the checker's report as a fact; None if it is invalid."""
-    try:
-        report = Report.from_json(payload)
-    except ValueError:
-        return None
-    return ExamineFact(report, died=False, overran=None, detail=report.detail, ms=ms)
 
 
 @staged("scan")

@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 from sluice.contexts.policies import Mode
 from sluice.uploads import policies
+from sluice.uploads.examined import ExamineFact, Fault, faults, unreported
 from sluice.uploads.reasons import WORDS, Reason
-from sluice.uploads.values import ExamineFact, Facts, Rejection, Rules
+from sluice.uploads.values import Facts, Rejection, Rules
 from sluice_inspect.report import Outcome
 
 CheckOutcome = Literal["pass", "fail", "would_fail", "not_run", "off", "error"]
@@ -43,7 +44,6 @@ CHECKS: Final = (
 )
 
 
-_PICTURE_FACTS: Final = ("width", "height", "frames")
 _STRICTEST_FIRST: Final = (Mode.ENFORCE, Mode.QUARANTINE, Mode.REPORT)
 _BY_NAME_AND_SIZE: Final = frozenset({"extension", "size", "policy.filename_pattern"})
 
@@ -238,35 +238,21 @@ def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
 
 def _judge_check(examined: ExamineFact, facts: Facts, rules: Rules) -> Iterator[Rejection]:
     integrity, blank = rules.check_modes.integrity, rules.check_modes.blank
-    report = examined.report
-    if report is None:
-        # A check that crashed or ran over its limits reports nothing: the file fails every rule that needs its report.
-        needing = set(rules.policies.content_modes)
-        needing |= ({integrity} if rules.reject_corrupt else set()) | ({blank} if rules.reject_blank else set())
-        strictest = next((mode for mode in _STRICTEST_FIRST if mode in needing), None)
-        if strictest is not None:
-            reason = Reason.VALIDATION_LIMITS_EXCEEDED if examined.overran else Reason.UNPROCESSABLE_FILE
-            yield Rejection(reason, examined.detail, mode=strictest)
+    found = faults(examined, facts.extension, integrity=rules.reject_corrupt, blank=rules.reject_blank)
+    if examined.report is not None:
+        for each in found:
+            yield _rejection(each, blank if each.reason is Reason.BLANK_DOCUMENT else integrity)
         return
-    # Nothing but zeros, for example, is judged before integrity: an empty .pdf is blank rather than corrupt.
-    if rules.reject_blank and report.fill is not None:
-        yield Rejection(Reason.BLANK_DOCUMENT, report.blank_detail or report.detail, found=report.fill, mode=blank)
-    if rules.reject_corrupt:
-        if report.integrity is Outcome.CORRUPT:
-            yield Rejection(Reason.CORRUPT_FILE, report.detail, mode=integrity)
-        elif report.finding is not None:
-            reason = Reason(report.finding.value)
-            found: object = None
-            if reason is Reason.TYPE_MISMATCH:
-                found = report.content_type
-            elif reason is Reason.IMAGE_TOO_LARGE:
-                found = {name: report.facts[name] for name in _PICTURE_FACTS if name in report.facts} or None
-            expected = f".{facts.extension}" if reason is Reason.TYPE_MISMATCH else None
-            yield Rejection(reason, report.detail, found=found, expected=expected, mode=integrity)
-        elif report.integrity is Outcome.TOO_COMPLEX:
-            yield Rejection(Reason.VALIDATION_LIMITS_EXCEEDED, report.detail, mode=integrity)
-    if rules.reject_blank and report.blank and report.fill is None:
-        yield Rejection(Reason.BLANK_DOCUMENT, report.blank_detail, mode=blank)
+    # Without a report the file fails every rule that needs it.
+    needing = set(rules.policies.content_modes)
+    needing |= ({integrity} if rules.reject_corrupt else set()) | ({blank} if rules.reject_blank else set())
+    strictest = next((mode for mode in _STRICTEST_FIRST if mode in needing), None)
+    if strictest is not None:
+        yield _rejection(unreported(examined), strictest)
+
+
+def _rejection(fault: Fault, mode: Mode) -> Rejection:
+    return Rejection(fault.reason, fault.detail, found=fault.found, expected=fault.expected, mode=mode)
 
 
 def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:

@@ -23,6 +23,7 @@ from sluice.contexts.policies import (
 from sluice.errors import FileRejected, LimitExceeded
 from sluice.scanner import EngineVersion
 from sluice.tenants import Plan
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
 from sluice_inspect.report import Report
@@ -119,17 +120,6 @@ class PlanFact:
     used: int
     limit: int
     resets_in: float
-
-
-@dataclass(frozen=True, slots=True)
-class ExamineFact:
-    """The report of the file check, or how the check ended without one."""
-
-    report: Report | None
-    died: bool
-    overran: str | None
-    detail: str
-    ms: float
 
 
 @dataclass(frozen=True, slots=True)

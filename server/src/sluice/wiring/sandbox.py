@@ -1,21 +1,30 @@
 """The sandbox that the settings ask for. `sluice check` needs nothing else: no database, no keys."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.observe.log import log
-from sluice.settings import Settings
 from sluice.wiring.refusal import StartRefused
 from sluice_inspect.sandbox import Sandbox
 from sluice_inspect.sandbox.engine import ZygoteSandbox
 from sluice_inspect.sandbox.launch import EarlyZygote
 from sluice_inspect.sandbox.protocol import JobLimits
 
+if TYPE_CHECKING:
+    from sluice.settings import Settings
 
-def make_sandbox(settings: Settings, launched: EarlyZygote | None = None) -> Sandbox:
-    """Return the sandbox, not yet started, on the zygote that `prestart` launched, if any. Raise `StartRefused`."""
+
+def make_sandbox(settings: "Settings | None", launched: EarlyZygote | None = None) -> Sandbox:
+    """Return the sandbox, not yet started, on the zygote that `prestart` launched, if any. Raise `StartRefused`.
+
+    Without settings it has its defaults, which are those of the settings.
+    """
     if sys.platform != "linux":
         raise StartRefused(f"The sandbox needs Linux; this system is {sys.platform}.")
+    if settings is None:
+        return ZygoteSandbox(launched=launched)
+    from sluice.observe.log import log  # noqa: PLC0415  (takes longer to load than a check of a small file)
+
     return ZygoteSandbox(
         workers=settings.sandbox_workers or None,
         least="seccomp" if settings.sandbox == "auto" else settings.sandbox,

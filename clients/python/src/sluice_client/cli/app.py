@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -116,10 +117,20 @@ def _params(get_params: Callable[..., Any], ctx: Any) -> Any:
 
 
 def _process_value(parameter: Any, process_value: Callable[..., Any], ctx: Any, value: Any) -> Any:
-    """Take texts and defaults as they are: Typer would load pydantic to look at them, a third of a command's start."""
-    is_text = isinstance(value, str) and parameter.type_descriptor.annotation in {str, str | None}
-    is_default = value is None or value is parameter.default
-    if (parameter.required and parameter.value_is_missing(value)) or not (is_text or is_default):
+    """Take texts, switches, defaults, and paths of files that can be read as they are.
+
+    Typer would load pydantic to look at them, a third of a command's start.
+    """
+    annotation = parameter.type_descriptor.annotation
+    is_plain = (
+        value is None
+        or value is parameter.default
+        or (isinstance(value, str) and annotation in {str, str | None})
+        or (isinstance(value, bool) and annotation is bool)
+    )
+    if annotation == list[Path] and isinstance(value, list | tuple) and all(os.access(each, os.R_OK) for each in value):
+        value, is_plain = [Path(each) for each in value], True
+    if (parameter.required and parameter.value_is_missing(value)) or not is_plain:
         return process_value(ctx, value)
     return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
 

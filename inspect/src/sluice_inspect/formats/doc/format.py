@@ -14,6 +14,7 @@ from sluice_inspect.formats.doc.document import CHARACTERS, PARAGRAPHS, TextPiec
 from sluice_inspect.formats.doc.facts import measure_word
 from sluice_inspect.formats.doc.modifiers import draws_line, hides, parse_modifiers, shades, whitens
 from sluice_inspect.office.compound import (
+    MAGIC,
     CompoundFile,
     check_container,
     content_end,
@@ -258,6 +259,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/msword",
     extensions=frozenset({"doc", "dot"}),
+    begins=(*_ANCIENT_BEGINNINGS, MAGIC),
     matches=lambda source: source.head.startswith(_ANCIENT_BEGINNINGS) or is_compound_document(source, "doc"),
     examine=_examine,
     facts=measure_word,

@@ -2,6 +2,8 @@
 # libavif (in Pillow) accepts whatever its decoder makes of damaged data. dav1d in its strict mode (of FFmpeg) does not,
 # and checks that the data ends where the picture does.
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final, cast
@@ -20,11 +22,10 @@ from sluice_inspect.source import Source
 
 try:
     import av
-    from av.error import FFmpegError, InvalidDataError
 
-    _STRICT_DECODER: bool = "libdav1d" in av.codecs_available
+    _INSTALLED = True
 except ImportError:  # an optional library
-    _STRICT_DECODER = False
+    _INSTALLED = False
 
 _CODING: Final = b"av01"
 _GRID_BYTES: Final = 8
@@ -32,8 +33,6 @@ _FILE_BYTES: Final = 256 * 1024**2  # a larger file is not decoded: libavif need
 _READ_BY_PILLOW: Final = frozenset({b"avif", b"avis", b"mif1", b"msf1"})
 # Words in libavif's reasons that are about the file; all others say that libavif, or Pillow, lacks something.
 _DAMAGE: Final = ("Decoding of", "ispe", "grid", "Missing", "No AV1", "Truncated", "BMFF", "No content")
-
-AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # the sandbox allows no more
 
 
 def _examine(source: Source, limits: Limits) -> Examination:
@@ -45,7 +44,9 @@ def _examine(source: Source, limits: Limits) -> Examination:
             require_within_limits(limits, *size)
     if source.size > _FILE_BYTES:
         raise Unsupported(f"the file is larger than the {_FILE_BYTES} bytes that its decoder takes")
-    sizes = _decode_strictly(source, boxes, items, limits) if _STRICT_DECODER else {}
+    sizes = _decode_strictly(source, boxes, items, limits) if _INSTALLED and "libdav1d" in av.codecs_available else {}
+    if AvifImagePlugin.SUPPORTED:  # asked first: a plugin that is left for later loads now, and registers its format
+        AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # the sandbox allows no more
     try:
         with Image.open(source.open(), formats=["AVIF"]) as picture:
             width, height = picture.size
@@ -122,7 +123,7 @@ def _decode_tracks_strictly(source: Source, deadline: Deadline, limits: Limits) 
                     )
                     _require_frames(stream.codec_context.extradata or b"", packets, limits)
                     container.seek(0)
-    except FFmpegError:  # the container is judged by our own reader
+    except av.error.FFmpegError:  # the container is judged by our own reader
         return
 
 
@@ -140,9 +141,9 @@ def _require_frames(config: bytes, packets: Iterable[bytes], limits: Limits) -> 
         for packet in packets:
             frames = decoder.decode(av.Packet(packet))[-1:] or frames
         frames = decoder.decode(None)[-1:] or frames
-    except InvalidDataError as error:
+    except av.error.InvalidDataError as error:
         raise Corrupt("the picture data is damaged: the AV1 decoder refuses it") from error
-    except FFmpegError:  # the decoder lacks something, which says nothing about the file
+    except av.error.FFmpegError:  # the decoder lacks something, which says nothing about the file
         return None
     if not frames:
         raise Corrupt("the picture data is damaged: it holds no picture")
@@ -155,6 +156,8 @@ FORMAT: Final = Format(
     content_type="image/avif",
     extensions=frozenset({"avif", "avifs"}),
     tolerated_extensions=frozenset({"heif", "hif"}),
+    begins=(b"ftyp",),
+    begins_within=4,  # the size of the box
     matches=lambda source: family_of(source) == "avif",
     match_order=MatchOrder.PICTURE,
     examine=_examine,

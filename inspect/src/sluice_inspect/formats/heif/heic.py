@@ -2,6 +2,8 @@
 # Other codings in the same container (uncompressed, JPEG 2000, VVC) have no decoder here: they are unsupported once the
 # container is found complete. Image sequences are decoded as films are. Metadata is not judged.
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Final
 
@@ -143,6 +145,8 @@ FORMAT: Final = Format(
     family=Family.PICTURE,
     content_type="image/heic",
     extensions=frozenset({"heic", "heif", "heics", "heifs", "hif"}),
+    begins=(b"ftyp",),
+    begins_within=4,  # the size of the box
     matches=lambda source: family_of(source) == "heic",
     match_order=MatchOrder.PICTURE,
     examine=_examine,

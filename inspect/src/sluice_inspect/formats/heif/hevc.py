@@ -2,18 +2,22 @@
 # libheif starts a thread for every picture, which the sandbox does not allow, and does not pass on the warnings: data
 # that ends too early or too late still decodes to something. So libde265 is called directly.
 
+from __future__ import annotations
+
 import ctypes
 import importlib.util
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from sluice_inspect.format import load_library
 from sluice_inspect.report import Corrupt, TooComplex, Unsupported
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _PACKAGES: Final = ("pillow_heif", "pi_heif")
 _SYSTEM_NAMES: Final = ("libde265.so.0", "libde265.0.dylib")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from sluice_inspect.archives.zip.records import LOCAL
 from sluice_inspect.facts.opendocument import measure_opendocument
 from sluice_inspect.format import Examination, Family, Format, MatchOrder, SecondFormats, named
 from sluice_inspect.formats.opendocument.ink import (
@@ -286,6 +287,7 @@ ODT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.oasis.opendocument.text",
     extensions=frozenset({"odt", "ott", "odm", "otm", "oth"}),
+    begins=(LOCAL,),
     matches=lambda source: _family_of(source) == "text",
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_text,
@@ -301,6 +303,7 @@ ODS: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.oasis.opendocument.spreadsheet",
     extensions=frozenset({"ods", "ots"}),
+    begins=(LOCAL,),
     matches=lambda source: _family_of(source) == "spreadsheet",
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_spreadsheet,
@@ -321,6 +324,7 @@ ODP: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.oasis.opendocument.presentation",
     extensions=frozenset({"odp", "otp"}),
+    begins=(LOCAL,),
     matches=lambda source: _family_of(source) == "presentation",
     match_order=MatchOrder.IN_CONTAINER,
     examine=_examine_presentation,

@@ -51,6 +51,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.apache.parquet",
     extensions=frozenset({"parquet"}),
+    begins=(MAGIC, MAGIC_ENCRYPTED),
     matches=lambda source: source.head.startswith((MAGIC, MAGIC_ENCRYPTED)),
     examine=_examine,
     facts=has_no_flags,

@@ -1,15 +1,19 @@
 """The levels and values of one decompressed Parquet page (`Encodings.md`): whether they add up. Returns counts."""
 # Of the delta encodings of strings only the first list of lengths is followed.
 
+from __future__ import annotations
+
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.formats.parquet.footer import Column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _BOOLEAN, _BYTE_ARRAY, _FIXED_LENGTH_BYTE_ARRAY = 0, 6, 7
 _TYPE_BYTES: Final = {1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
@@ -18,7 +22,7 @@ _MAX_DELTA_BITS: Final = 64
 # Numbers that are unpacked at a time, a multiple of eight: each of their bits takes 8 bytes until they are summed.
 _NUMBERS_PER_STEP: Final = 65_536
 
-_Numbers = NDArray[np.int64]
+_Numbers: TypeAlias = "NDArray[np.int64]"
 
 
 class _Encoding(IntEnum):

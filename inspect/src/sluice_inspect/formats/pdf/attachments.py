@@ -1,5 +1,7 @@
 """Where the attachments of a PDF are in the file: the streams that readers list as embedded files."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Final
 

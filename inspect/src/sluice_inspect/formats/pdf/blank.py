@@ -2,24 +2,28 @@
 # Hidden layers, and clipped, covered and white objects show nothing. Text in fonts that are not installed here counts
 # as ink: its readers may have them.
 
+from __future__ import annotations
+
 import codecs
 import ctypes
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
-from numpy.typing import NDArray
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.images.blank import NOISE_MAX, is_empty_scan, picture_is_blank
 from sluice_inspect.text.plaintext import INVISIBLE
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 codecs.lookup("utf-16-le")  # load it now: the sandbox that runs this later has no file system
 
-_Pixels = NDArray[np.uint8]  # rows, columns and, in colour, channels
+_Pixels: TypeAlias = "NDArray[np.uint8]"  # rows, columns and, in colour, channels
 
 _SMALL_SIDE: Final = 300  # pixels of the longer side of the first, quick render
 _SIDE: Final = 1200
@@ -32,9 +36,6 @@ _CONTRAST: Final = 60  # levels off the background that are not the noise of a s
 _CONTRAST_PIXELS: Final = 24
 _FAINT: Final = 3  # levels off the background that are content on a page without pictures, which has no noise
 _SCANS_MOST: Final = 8  # pages of a document that are modelled as scans, some 0.2 s each
-_SCANNED_TYPES: Final = frozenset(
-    {pdfium_c.FPDF_PAGEOBJ_IMAGE, pdfium_c.FPDF_PAGEOBJ_TEXT, pdfium_c.FPDF_PAGEOBJ_FORM}
-)  # a scan and what was read from it
 _WHITE: Final = 250
 _OBJECTS_MOST: Final = 2000
 _LEVELS: Final = 5  # of drawings within each other in which objects are counted
@@ -42,7 +43,6 @@ _DRAWN_SECONDS: Final = 3.0  # of a page
 _ZOOMED_MOST: Final = 16  # texts of a page that are drawn larger
 _ZOOMED_SIDE: Final = 400.0  # pixels of the longer side
 _MOST_SCALE: Final = 64.0  # what viewers offer
-_INVISIBLE_MODES: Final = frozenset({pdfium_c.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium_c.FPDF_TEXTRENDERMODE_CLIP})
 _NO_CHARACTER: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0)))) - frozenset("\t\r\n")
 _LATIN_END: Final = "\u024f"  # PDFium brings fonts of its own for letters up to here
 _PAGE_NUMBER: Final = re.compile(
@@ -93,7 +93,9 @@ def _has_content(page: pdfium.PdfPage, index: int, object_seconds: float, page_s
         return True
     if not has_notes and types == {pdfium_c.FPDF_PAGEOBJ_TEXT} and _is_page_number(page, number):
         return False
-    is_scan = number <= _SCANS_MOST and pdfium_c.FPDF_PAGEOBJ_IMAGE in types and types <= _SCANNED_TYPES
+    # A scan, and what was read from it.
+    scanned = {pdfium_c.FPDF_PAGEOBJ_IMAGE, pdfium_c.FPDF_PAGEOBJ_TEXT, pdfium_c.FPDF_PAGEOBJ_FORM}
+    is_scan = number <= _SCANS_MOST and pdfium_c.FPDF_PAGEOBJ_IMAGE in types and types <= scanned
     pictures = [item for item in objects if isinstance(item, pdfium.PdfImage)]
     if _is_drawn(page, pictures, is_scan=is_scan and not has_notes):
         return True
@@ -230,7 +232,8 @@ def _has_text_without_font(page: pdfium.PdfPage, objects: list[pdfium.PdfObject]
 
 def _is_meant_to_show(text: pdfium.PdfObject, page: pdfium.PdfPage) -> bool:
     """Return whether a text object is on the page, drawn, and not white."""
-    if pdfium_c.FPDFTextObj_GetTextRenderMode(text) in _INVISIBLE_MODES:
+    invisible = (pdfium_c.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium_c.FPDF_TEXTRENDERMODE_CLIP)
+    if pdfium_c.FPDFTextObj_GetTextRenderMode(text) in invisible:
         return False
     red, green, blue, alpha = (ctypes.c_uint() for _ in range(4))
     if pdfium_c.FPDFPageObj_GetFillColor(text, red, green, blue, alpha) and (

@@ -1,6 +1,8 @@
 """What it costs to draw a PDF, before a library does: drawings that draw others, tiling patterns, computed colours."""
 # A few KB of drawings that each draw the next one twice are a million drawings, which PDFium follows without a limit.
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -48,7 +50,7 @@ class _Load:
     blended: float = 0
     seconds: float = 0.0
 
-    def plus(self, other: "_Load", times: float = 1) -> "_Load":
+    def plus(self, other: _Load, times: float = 1) -> _Load:
         """Return the load of this, and of the other repeated `times` times."""
         return _Load(
             min(_MOST, self.forms + times * other.forms),

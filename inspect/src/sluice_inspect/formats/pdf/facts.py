@@ -2,6 +2,8 @@
 # Objects are written out by qpdf, which is fast and spells every name in one way, and only those with a telling name
 # are walked through.
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from typing import Final
@@ -34,7 +36,6 @@ _SENDING: Final = frozenset({"/SubmitForm", "/ImportData"})
 _CLICKS: Final = frozenset({"/D", "/U"})  # triggers of a button that is pressed and released
 _BLANKS: Final = re.compile(r"[\x00-\x20]+")
 _SCRIPT_ADDRESS: Final = re.compile(r"(?:javascript|vbscript):")
-_ERRORS: Final = (pikepdf.PikepdfError, ValueError, TypeError, AttributeError, RuntimeError)
 _WRITTEN_FLAGS: Final = {"JS": "script.pdf", "JavaScript": "script.pdf", "Launch": "launch.pdf"}
 _TOO_DEEP: Final = "deeply nested"  # what qpdf says of an object of more than 500 levels, which it leaves out
 
@@ -81,7 +82,7 @@ def collect(pdf: pikepdf.Pdf, reading: PdfReading, deadline: Deadline, sheet: Fa
             sheet.complete = False
         else:
             _add_written(reading.data, found.names, sheet, is_damaged=bool(warnings))
-    except _ERRORS:
+    except (pikepdf.PikepdfError, ValueError, TypeError, AttributeError, RuntimeError):
         sheet.complete = False
     sheet.facts["attachments"] = len(found.attachments)
 
@@ -124,7 +125,7 @@ class _ActiveContent:
                 self.names.update(name.decode() for name in ACTIVE_NAME.findall(text))
                 if _TELLING.search(text):
                     self._walk(holder)
-        except _ERRORS:
+        except (pikepdf.PikepdfError, ValueError, TypeError, AttributeError, RuntimeError):
             self._sheet.complete = False
 
     def _walk(self, node: pikepdf.Object) -> None:

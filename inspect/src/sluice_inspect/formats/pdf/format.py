@@ -2,6 +2,8 @@
 # Strict parsers refuse one readable PDF in eight, since readers repair a lot, so warnings never decide. What decides: a
 # cut end, holes of zeros, page content that does not decode, and several damaged streams in one file.
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -26,7 +28,7 @@ from sluice_inspect.formats.pdf.damage import (
 from sluice_inspect.formats.pdf.drawings import PageLoads, object_seconds, refuse_multiplied_drawings
 from sluice_inspect.formats.pdf.facts import collect, measure_pdf
 from sluice_inspect.formats.pdf.parts import OPENER
-from sluice_inspect.formats.pdf.raw import check_end, has_header, refuse_bombs
+from sluice_inspect.formats.pdf.raw import HEADER, HEADER_WITHIN, check_end, has_header, refuse_bombs
 from sluice_inspect.formats.pdf.reading import PdfReading
 from sluice_inspect.formats.pdf.streams import StreamSummary, check_streams, has_content_beside_pages
 from sluice_inspect.report import Corrupt, Encrypted, FactSheet, Limits, TooComplex
@@ -179,6 +181,8 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/pdf",
     extensions=frozenset({"pdf"}),
+    begins=(HEADER,),
+    begins_within=HEADER_WITHIN,
     matches=lambda source: has_header(source.head),
     match_order=MatchOrder.HEADER_IN_HEAD,
     examine=_examine,

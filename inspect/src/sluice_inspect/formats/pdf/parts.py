@@ -2,6 +2,8 @@
 # clamd misses attachments as qpdf and pikepdf write them (measured, 1.4.6), so those are `hidden_from_clamd`. Filters
 # that can make much of little are undone here, piece by piece.
 
+from __future__ import annotations
+
 import base64
 import binascii
 import io
@@ -127,7 +129,7 @@ def _document_parts(pdf: pikepdf.Pdf) -> Iterator[Part]:
             yield from _stream_part(each, catalog)
 
 
-def _stream_part(stream: pikepdf.Stream, catalog: "_ScriptFinder") -> Iterator[Part]:
+def _stream_part(stream: pikepdf.Stream, catalog: _ScriptFinder) -> Iterator[Part]:
     is_attachment = stream.objgen in catalog.attachments or stream.get("/Type") == "/EmbeddedFile"
     if not is_attachment and stream.get("/Type") == "/XRef":
         return

@@ -12,8 +12,8 @@ from sluice_inspect.formats.pdf.repair import dictionary_before, keywords
 from sluice_inspect.report import Corrupt, Finding, Limits, TooComplex, Unsafe
 from sluice_inspect.signatures import has_binary_signature, is_web_page
 
-_HEADER: Final = b"%PDF"
-_HEADER_WITHIN: Final = 1024
+HEADER: Final = b"%PDF"
+HEADER_WITHIN: Final = 1024
 _END: Final = b"%%EOF"
 _OBJECT_SYNTAX: Final = re.compile(rb"\d\s++obj\b|endobj|endstream")
 
@@ -38,7 +38,7 @@ class Inflated:
 
 def has_header(head: bytes) -> bool:
     """Return whether a PDF begins in the first KiB, with no other format before it."""
-    at = head[: _HEADER_WITHIN + len(_HEADER)].find(_HEADER)
+    at = head[: HEADER_WITHIN + len(HEADER)].find(HEADER)
     return at == 0 or (at > 0 and not has_binary_signature(head) and not is_web_page(head))
 
 

@@ -1,5 +1,7 @@
 """A PDF as its readers have it open: the check of the format, its facts and the scan share it."""
 
+from __future__ import annotations
+
 import contextlib
 import io
 from collections.abc import Iterator

@@ -1,6 +1,8 @@
 """The objects of a PDF, read with qpdf: streams that do not decode, and content besides the pages."""
 # Streams are unpacked here, piece by piece and counted. qpdf unpacks only those that cannot grow much.
 
+from __future__ import annotations
+
 import base64
 import binascii
 import math

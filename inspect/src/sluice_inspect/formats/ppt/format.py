@@ -18,7 +18,7 @@ from sluice_inspect.formats.ppt.presentation import (
     SLIDES,
     Presentation,
 )
-from sluice_inspect.office.compound import check_container, content_end, is_compound_document, make_compound
+from sluice_inspect.office.compound import MAGIC, check_container, content_end, is_compound_document, make_compound
 from sluice_inspect.office.officeart import Record, has_picture_ink, records
 from sluice_inspect.report import FactSheet, Limits
 from sluice_inspect.source import Source
@@ -233,6 +233,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.ms-powerpoint",
     extensions=frozenset({"ppt", "pps", "pot"}),
+    begins=(MAGIC,),
     matches=lambda source: is_compound_document(source, "ppt"),
     examine=_examine,
     facts=_facts,

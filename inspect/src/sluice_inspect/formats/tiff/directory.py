@@ -21,7 +21,7 @@ _SUB_DIRECTORIES: Final = 330
 # Directories of Exif, GPS and interoperability: they must be in the file, and do not affect pixels.
 _METADATA: Final = (34665, 34853, 40965)
 
-_MAGICS: Final[Mapping[bytes, tuple[Order, bool]]] = {
+MAGICS: Final[Mapping[bytes, tuple[Order, bool]]] = {
     b"II*\0": ("<", False),
     b"MM\0*": (">", False),
     b"II+\0\x08\0\0\0": ("<", True),
@@ -84,7 +84,7 @@ class Directory:
 
 def read_header(source: Source) -> TiffHeader | None:
     """Return what the first bytes of a TIFF declare, None for other files."""
-    for magic, (order, is_big) in _MAGICS.items():
+    for magic, (order, is_big) in MAGICS.items():
         if source.head.startswith(magic):
             first = source.head[8:16] if is_big else source.head[4:8]
             return TiffHeader(order, is_big, int.from_bytes(first, "little" if order == "<" else "big"))

@@ -1,6 +1,8 @@
 """The codes of a group 4 fax (ITU-T T.6, the tables of T.4), followed row by row without drawing."""
 # Decoders draw something whatever the codes are. Group 3 is not judged: lines damaged by the telephone are usual in it.
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Final, TypeVar
 

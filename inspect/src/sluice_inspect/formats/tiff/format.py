@@ -2,6 +2,8 @@
 # Our own strict readers judge directories and common packings, libtiff (in Pillow) the others (fax, old JPEG, WebP).
 # If it does not know a layout of samples that unpacked well, the page passes without being drawn.
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,14 @@ from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.media import measure_picture
 from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
 from sluice_inspect.formats.tiff import directory as tiff
-from sluice_inspect.formats.tiff.directory import DRAWN, Directory, DirectoryReader, Tag, TiffHeader, read_header
+from sluice_inspect.formats.tiff.directory import (
+    DRAWN,
+    Directory,
+    DirectoryReader,
+    Tag,
+    TiffHeader,
+    read_header,
+)
 from sluice_inspect.formats.tiff.segments import (
     FAX,
     OLD_JPEG,
@@ -220,6 +229,7 @@ FORMAT: Final = Format(
     family=Family.PICTURE,
     content_type="image/tiff",
     extensions=frozenset({"tif", "tiff", "btf", "tf8"}),
+    begins=tuple(tiff.MAGICS),
     matches=lambda source: read_header(source) is not None,
     match_order=MatchOrder.PICTURE,
     examine=_examine,

@@ -1,19 +1,22 @@
 """The LZW codes of TIFF (TIFF 6.0, section 13), followed without unpacking: validity, and how many bytes they give."""
 # Decoders stop when they have enough, so damaged codes still draw something.
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sluice_inspect.budget import Deadline
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _CLEAR, _END, _FIRST, _TABLE_CODES = 256, 257, 258, 4096
 # Number of codes since the table was cleared from which on a code has 10, 11 and 12 bits: one earlier than in GIF.
 _WIDER_FROM: Final = (254, 766, 1790)
-_WIDTHS: Final = 9 + np.searchsorted(np.array(_WIDER_FROM), np.arange(_TABLE_CODES), side="right")
-_STARTS: Final = np.concatenate([[0], np.cumsum(_WIDTHS)])
 _WIDEST: Final = 12
 
 
@@ -103,17 +106,29 @@ def _runs(data: bytes) -> Iterator[NDArray[np.uint32]]:
         yield new
 
 
+@cache
+def _widths() -> NDArray[np.int64]:
+    """Return the bits of each code, by the number of codes before it since the table was cleared."""
+    return 9 + np.searchsorted(np.array(_WIDER_FROM), np.arange(_TABLE_CODES), side="right")
+
+
+@cache
+def _starts() -> NDArray[np.int64]:
+    """Return at which bit each code begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(_widths())])
+
+
 def _bits(count: int, codes: int) -> int:
     inside = min(count + codes, _TABLE_CODES) - min(count, _TABLE_CODES)
     first = min(count, _TABLE_CODES)
-    return int(_STARTS[first + inside] - _STARTS[first]) + (codes - inside) * _WIDEST
+    return int(_starts()[first + inside] - _starts()[first]) + (codes - inside) * _WIDEST
 
 
 def _codes(padded: NDArray[np.uint32], at: int, bits: int, count: int) -> NDArray[np.uint32]:
     """Return the next complete codes from bit `at` on, up to the size of a table."""
     if count < _TABLE_CODES:
-        widths = _WIDTHS[count:]
-        starts = at + _STARTS[count:-1] - _STARTS[count]
+        widths = _widths()[count:]
+        starts = at + _starts()[count:-1] - _starts()[count]
     else:
         widths = np.full(_TABLE_CODES, _WIDEST)
         starts = at + np.arange(_TABLE_CODES) * _WIDEST

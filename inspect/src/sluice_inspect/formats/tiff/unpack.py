@@ -1,5 +1,7 @@
 """Strict unpacking of TIFF segments: Deflate, LZW, PackBits, group 4 fax, LZMA, Zstandard, WebP and JPEG."""
 
+from __future__ import annotations
+
 import io
 import lzma
 import zlib

@@ -20,6 +20,7 @@ from sluice_inspect.formats.xls.records import (
     open_workbook,
 )
 from sluice_inspect.office.compound import (
+    MAGIC,
     CompoundFile,
     check_container,
     content_end,
@@ -145,6 +146,7 @@ FORMAT: Final = Format(
     family=Family.DOCUMENT,
     content_type="application/vnd.ms-excel",
     extensions=frozenset({"xls", "xlt", "xla"}),
+    begins=(*_BARE, MAGIC),
     matches=lambda source: source.head.startswith(_BARE) or is_compound_document(source, "xls"),
     examine=_examine,
     facts=measure_workbook,
