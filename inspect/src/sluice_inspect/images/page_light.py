@@ -77,9 +77,12 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = Fals
     grain = 0.7 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0
     off = (_FACET / 2 if is_creased else 0.02 if is_text else 0.01 if page.folds else 0.006) + grain
     surface = np.concatenate(terms, axis=1)
+    if is_creased:
+        for rest in _unlit(light, surface, used, off):
+            if float((np.abs(rest) <= _FACET).mean()) > 0.95:
+                return True
+        return _is_half_shadowed(light[used], surface[used][:, _SECOND_DEGREE], off)
     for rest in _unlit(light, surface, used, off):
-        if is_creased and float((np.abs(rest) <= _FACET).mean()) > 0.95:
-            return True
         lit = float((np.abs(rest) <= off).mean())
         if (
             lit >= _EVENLY_LIT

@@ -33,6 +33,7 @@ _BORDER_MOST: Final = 5
 _LONE_MOST: Final = 20.0  # levels of a faint mark
 _LONE_LONG: Final = 8.0  # millimetres of it at most
 _LONE_FAR: Final = 14.0  # millimetres around it without a mark
+_ALONG: Final = 2.0, 4.0  # millimetres of a line along the edge: its width at most, its length at least
 _EDGE: Final = 7.0  # millimetres from the edge of a page in which a line along it, or from it, begins
 _THIN: Final = 1.6  # millimetres of a streak, with the cells at its border
 _STREAK: Final = 10.0  # the same of its length
@@ -155,7 +156,7 @@ def _torn_holes(parts: list[Part], width: float, height: float) -> list[Part]:
                 continue
             distances = np.diff(places)
             usual = float(np.median(distances))
-            times = np.rint(distances / usual)  # of some holes nothing is seen
+            times = np.rint(distances / max(usual, 1.0))  # of some holes nothing is seen
             if usual >= 4.5 and float((np.abs(distances - times * usual) < 0.12 * usual).mean()) > 0.75:
                 # A word among the holes reaches further into the page than they do.
                 reach = [part.near(across) if far else part.far(across) for part in row]
@@ -202,11 +203,9 @@ def _at_border(parts: list[Part], width: float, height: float) -> list[Part]:
     for part in parts:
         if part.contrast >= _FAINT:
             continue
-        aside, above = (
-            min(near, far) for near, far in ((part.left, width - part.right), (part.top, height - part.bottom))
-        )
-        thin = part.width if aside < above else part.height
-        if min(aside, above) < _EDGE and thin <= 2 <= part.size * part.unit / 2:
+        aside, above = min(part.left, width - part.right), min(part.top, height - part.bottom)
+        thin, long = (part.width, part.height) if aside < above else (part.height, part.width)
+        if min(aside, above) < _EDGE and thin <= _ALONG[0] and long >= _ALONG[1]:
             lines.append(part)
         elif min(aside, above) < _BORDER and max(part.width, part.height) <= _BORDER_LONG:
             spots.append(part)
