@@ -38,7 +38,7 @@ def examine_archive(container: Container, source: Source, limits: Limits) -> Exa
 
 @cache
 def _containers() -> Sequence[Container]:
-    """Return what is opened where it is found within an archive; first what is read in order, as TAR by its checksum."""
+    """Return what is opened where it is found within an archive; first what is read in order, TAR by its checksum."""
     # When they are first needed: the registry loads the formats, and some of them import this module.
     from sluice_inspect import registry  # noqa: PLC0415
 

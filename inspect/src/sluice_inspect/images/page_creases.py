@@ -1,4 +1,4 @@
-"""The creases of a crumpled page: faint lines in all directions, each even all along, which strokes of writing are not."""
+"""The creases of a crumpled page: faint lines in all directions, each even all along, unlike strokes of writing."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def _lone(parts: list[Part]) -> list[Part]:
 
 
 def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
-    """Return the streaks of a feeder that begin or end on the page: thin lines along it from an edge, maybe in pieces."""
+    """Return the streaks of a feeder that begin or end on the page: thin lines from an edge, possibly in pieces."""
     streaks: list[Part] = []
     for along, across, length in ((1, 0, height), (0, 1, width)):
         thin = [part for part in parts if part.far(across) - part.near(across) <= _THIN]

@@ -202,7 +202,7 @@ def greatest_around(plane: NDArray[np.float32], by: int) -> NDArray[np.float32]:
 
 
 def shows_other_side(page: Page) -> bool:
-    """Return whether text of the other side shines through all over the page: lines, blurred by the paper, and faint."""
+    """Return whether text of the other side shines through: faint lines all over the page, blurred by the paper."""
     rest = page.levels - page.background
     rest[page.masked] = 0
     by = max(1, round(0.5 * page.scale))

@@ -75,7 +75,7 @@ _WORK_OF_OTHER_VIDEO: Final = 3  # times that of fast video
 _NO_DECODING: Final = ("pcm_", "rawvideo")  # these packets are only copied
 _USUAL_SAMPLES: Final = 1024  # in a packet of sound that states no duration
 _MOST_SAMPLES: Final = 1 << 16
-_WARM_UP_PACKETS: Final = 10  # of sound behind the start of a stretch: MP3 borrows bytes of so many frames before
+_WARM_UP_PACKETS: Final = 10  # of sound after the start of a stretch: MP3 frames use bytes of earlier ones
 _PACKETS_MOST: Final = 600_000  # that are read, 5 us each, of a recording that is decoded in stretches
 _PACKETS_PER_DEADLINE_CHECK: Final = 256
 

@@ -62,7 +62,7 @@ class _Shape:
 
 
 class DrawingInk(XmlTarget):
-    """Reads one part until there is ink for sure, or the time of the file is over; formats override the `on_` methods."""
+    """Reads one part until ink is certain or the time of the file is over; formats override the `on_` methods."""
 
     # Pictures are not decoded here: `pictures` holds the ids of their relations.
     skips_runs = True

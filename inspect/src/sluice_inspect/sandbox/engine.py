@@ -39,7 +39,7 @@ _RETEST_SECONDS: Final = 5.0
 _SELF_TEST_TENANT: Final = "self-test"
 _SAMPLE_HEADER_MAX: Final = 64 * 1024
 _SAMPLES_SECONDS: Final = 60.0
-# The health is degraded for so long after a file for which a worker got too little processor time.
+# Seconds for which health is degraded after a file for which a worker got too little processor time.
 _BUSY_SECONDS: Final = 300.0
 _EVERY_FORMAT: Final = "every format"
 _SAMPLES_LOST: Final = json.dumps({"format": _EVERY_FORMAT, "failed": "their maker ended"}).encode()

@@ -33,7 +33,8 @@ def is_ar(head: bytes) -> bool:
 def ar_members(packed: Iterator[bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield name and bytes of each member; bytes that were not read are skipped.
 
-    Raise `OverBudget` if there is something else between or behind the members, if the last one is cut, or if one has two beginnings.
+    Raise `OverBudget` if there is something else between or behind the members, if the last one is cut, or if one has
+    two beginnings.
     """
     feed = Feed(packed)
     feed.take(len(MAGIC))

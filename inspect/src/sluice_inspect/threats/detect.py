@@ -117,7 +117,7 @@ _OPENED_BY_NOBODY: Final = _indexed({
 
 
 def packings_of_clamd(head: bytes, tail: bytes = b"") -> Iterator[str]:
-    """Yield the packings of bytes that begin with `head`, and end with the `TRAILER_BYTES` of `tail`, for clamd alone."""
+    """Yield the packings of bytes that begin with `head` and end with the `TRAILER_BYTES` of `tail`, for clamd only."""
     yield from (name for magic, name in _OPENED_BY_CLAMD.get(head[:_INDEX_BYTES], ()) if head.startswith(magic))
     if head[_ISO_MAGIC] == b"CD001":
         yield "iso"

@@ -1,4 +1,4 @@
-"""Compressed streams, read leniently: damage only ends the stream. gzip, bzip2, xz, lzma, Zstandard, LZ4, zlib, deflate."""
+"""Compressed streams, read leniently (damage ends one): gzip, bzip2, xz, lzma, Zstandard, LZ4, zlib, deflate."""
 
 import bz2
 import lzma

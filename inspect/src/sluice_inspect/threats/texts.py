@@ -34,7 +34,7 @@ def other_text_parts(source: RandomAccess, extension: str, *, is_mail: bool) -> 
 
 
 def is_encoded_other_text(window: bytes) -> bool:
-    """Return whether something encoded begins in `window`, which is of a text that is too large to be read as a whole."""
+    """Return whether something encoded begins in `window`, a part of a text that is too large to be read whole."""
     return has_address(window) or begins_uuencoded(window)
 
 

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from .scan_samples import Scan
 
 Plane = NDArray[np.float32]
-Shape = Callable[[ImageDraw.ImageDraw, float], None]  # draws itself at so many pixels per millimetre
+Shape = Callable[[ImageDraw.ImageDraw, float], None]  # draws itself; the number is the pixels per millimetre
 Point = tuple[float, float]
 T = TypeVar("T")
 
@@ -196,7 +196,7 @@ class Picture:
         self.paper[:] = first + np.broadcast_to(share, self.sheet.shape)[..., None] * (last - first)
 
     def from_edge(self, edge: int, angle: float = 0) -> Plane:
-        """Return the distance of each point from an edge of the sheet, which lies turned by so many radians."""
+        """Return the distance of each point from an edge of the sheet, rotated by `angle` radians."""
         x, y = self.x - self.across / 2, self.y - self.down / 2
         x, y = x + angle * y, y - angle * x
         distances = x + self.across / 2, y + self.down / 2, self.across / 2 - x, self.down / 2 - y
