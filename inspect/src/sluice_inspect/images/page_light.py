@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Page, fitted, powers
+from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Mask, Page, blurred, fitted, powers
 from sluice_inspect.images.views import Levels
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 _EVEN: Final = 12.0  # levels between the brightest and the darkest part of a page that need no explanation
 _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]
 _BRIGHT: Final = 130.0  # levels of the brightest part at least
-_TINT: Final = 0.45  # share by which the channels of coloured paper differ at most
+_TINT: Final = 0.7  # share by which the channels of coloured paper differ at most
+_MONOTONY: Final = 0.6  # share of the changes of light on a crumpled page that go in one direction
 _FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
 _EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
 _NEARLY_LIT: Final = 0.85  # the same if the rest is faintly darker
@@ -33,10 +35,11 @@ _LIGHTER: Final = 0.07  # share of such a page that is brighter than that surfac
 _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond its outermost part
 _DEEP_SHADOW: Final = 0.2
 _SHADOW: Final = 0.07  # the same where it is darkest
-_SHADOW_DEEP: Final = 0.12  # share of the light that is missing throughout a shadow that covers any part of a page
-_SHADOW_EVEN: Final = (0.62, 0.94)  # share of such a page that is in the light or the shadow, not in its soft edge
-_SHADOW_BEYOND: Final = 0.02  # the same that is brighter or darker than both
-_SHADOW_PART: Final = 0.05  # the same of each of the two at least
+_SHADOW_EDGES: Final = (0, 1, 2, 4)  # cells that the soft edge of a shadow reaches
+_SHADOW_STEPS: Final = 25
+_SHADOW_DEPTH: Final = 0.01  # share of the light that such a shadow takes, at least and at most
+_SHADOW_DEEPEST: Final = 0.7
+_SHADOW_OFF: Final = 0.004  # share of the light that it may leave, beyond that of a page without a shadow
 
 
 def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = False, is_text: bool = False) -> bool:
@@ -78,10 +81,12 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = Fals
     off = (_FACET / 2 if is_creased else 0.02 if is_text else 0.01 if page.folds else 0.006) + grain
     surface = np.concatenate(terms, axis=1)
     if is_creased:
+        if _monotony(light.reshape(rows, columns)[border:-border, border:-border]) > _MONOTONY:
+            return False
         for rest in _unlit(light, surface, used, off):
             if float((np.abs(rest) <= _FACET).mean()) > 0.95:
                 return True
-        return _is_half_shadowed(light[used], surface[used][:, _SECOND_DEGREE], off)
+        return _is_under_shadow(light.reshape(rows, columns), surface, used, off)
     for rest in _unlit(light, surface, used, off):
         lit = float((np.abs(rest) <= off).mean())
         if (
@@ -90,10 +95,19 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = Fals
             or _is_shadowed(rest, off, _SHADOW)
         ):
             return True
-    if _is_half_shadowed(light[used], surface[used][:, _SECOND_DEGREE], off):
+    if _is_under_shadow(light.reshape(rows, columns), surface, used, off):
         return True
     # In a deep shadow the light that is left comes from everywhere, and is less even.
     return any(_is_shadowed(rest, off + 0.009, _DEEP_SHADOW) for rest in _unlit(light, surface, used, off + 0.009))
+
+
+def _monotony(light: NDArray[np.float64]) -> float:
+    """Return the share of all changes along the lines of a grid that is left from one end to the other."""
+    # Hills in fog get darker from the sky to the ground; the parts of a crumpled page are light and dark by turns.
+    return max(
+        abs(float((lines[-1] - lines[0]).mean())) / max(float(np.abs(np.diff(lines, axis=0)).sum(axis=0).mean()), 0.001)
+        for lines in (light, light.T)
+    )
 
 
 def _is_only_faintly_darker(rest: NDArray[np.float64], off: float) -> bool:
@@ -101,31 +115,50 @@ def _is_only_faintly_darker(rest: NDArray[np.float64], off: float) -> bool:
     return float((rest > off + 0.002).mean()) <= _LIGHTER_FAINT and float(np.percentile(rest, 1)) >= -_DARKER_FAINT
 
 
-def _is_half_shadowed(light: NDArray[np.float64], terms: NDArray[np.float64], off: float) -> bool:
-    """Return whether a page is evenly lit but for one shadow that is as deep everywhere, with a soft edge."""
-    plain = light - terms @ fitted(terms, light)
-    for start in (light, plain):
-        is_dark, used = start < _between(start), np.ones(len(light), dtype=bool)
-        depth, rest = 0.0, start
-        for number in range(12):
-            both = np.concatenate([terms, is_dark[:, None]], axis=1)
-            if used.sum() < max(CELLS_LEAST, 0.3 * len(light)):
-                break
-            factors = fitted(both[used], light[used])
-            depth, rest = -float(factors[-1]), light - terms @ factors[:-1]
-            is_dark = rest < -depth / 2
-            near = np.abs(np.where(is_dark, rest + depth, rest))
-            used = near <= (max(2.5 * off, 0.02) if number < 8 else 1.5 * off)
-        even = np.abs(np.where(is_dark, rest + depth, rest)) <= off
-        beyond = ((rest > 2 * off) | (rest < -depth - 2 * off)).mean()
-        if (
-            depth >= _SHADOW_DEEP
-            and _SHADOW_EVEN[0] <= even.mean() <= _SHADOW_EVEN[1]
-            and beyond <= _SHADOW_BEYOND
-            and min((even & is_dark).mean(), (even & ~is_dark).mean()) >= _SHADOW_PART
-        ):
-            return True
+def _is_under_shadow(light: NDArray[np.float64], terms: NDArray[np.float64], used: Mask, off: float) -> bool:
+    """Return whether a smooth surface and one shadow, which is as deep everywhere and has a soft edge, explain a page.
+
+    `light` is a grid; `terms` has a row for each of its cells.
+    """
+    values, rest = light.ravel(), light.ravel() - terms @ fitted(terms[used], light.ravel()[used])
+    for reach in _SHADOW_EDGES:
+        for start in (values, rest):
+            missing = _fitted_shadow(light, terms, used, start, reach)
+            if missing is not None:
+                apart = np.abs(missing[used])
+                if float(np.percentile(apart, 95)) <= off + _SHADOW_OFF and float(np.percentile(apart, 99)) <= 2 * (
+                    off + _SHADOW_OFF
+                ):
+                    return True
     return False
+
+
+def _fitted_shadow(
+    light: NDArray[np.float64], terms: NDArray[np.float64], used: Mask, start: NDArray[np.float64], reach: int
+) -> NDArray[np.float64] | None:
+    """Return what a surface and a shadow whose edge is `reach` cells wide leave; None without any shadow."""
+    values, fitting = light.ravel(), used
+    is_dark, depth, left = start < _between(start[used]), 0.3, None
+    for number in range(_SHADOW_STEPS):
+        soft = is_dark.reshape(*light.shape, 1).astype(np.float32)
+        for _ in range(3 if reach else 0):  # nearly as a normal distribution
+            soft = blurred(soft, reach)
+        shade = np.log1p(-depth * soft.ravel().astype(np.float64))
+        both = np.concatenate([terms, (shade / math.log1p(-depth))[:, None]], axis=1)
+        factors = fitted(both[fitting], values[fitting])
+        depth = min(1 - math.exp(factors[-1]), _SHADOW_DEEPEST)
+        if depth < _SHADOW_DEPTH:
+            return None
+        rest = values - terms @ factors[:-1]
+        left = rest - np.log1p(-depth * soft.ravel())
+        if number >= 2:
+            apart = np.abs(left)
+            fitting = used & (apart < max(_SHADOW_OFF, 3 * float(np.median(apart[used]))))
+        darker = rest < math.log1p(-depth / 2)
+        if fitting.sum() < CELLS_LEAST or (number > 2 and (darker == is_dark).all()):
+            break
+        is_dark = darker
+    return left
 
 
 def _between(values: NDArray[np.float64]) -> float:
