@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _EVEN: Final = 12.0  # levels between the brightest and the darkest part of a page that need no explanation
 _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]
-_BRIGHT: Final = 130.0  # levels of the brightest part at least
+_BRIGHT: Final = 90.0  # levels of the brightest part at least
 _TINT: Final = 0.7  # share by which the channels of coloured paper differ at most
 _MONOTONY: Final = 0.6  # share of the changes of light on a crumpled page that go in one direction
 _FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness

@@ -26,6 +26,9 @@ _RICH_PIXELS: Final = 0.08  # the same of pixels, once edges, folds and holes ar
 _FILL: Final = 160.0  # level of the page when its light is subtracted
 _SCENE: Final = 9.0  # levels between the parts of a picture that may be a scene
 _LEFT_LIGHT: Final = 15.0  # levels of the light that is left when edges and folds are explained
+_DIM: Final = 75.0  # level of the background below which a picture shows no page that can be judged as one
+_BLACK: Final = 5.0  # the same below which nothing can be darker
+_GLOW: Final = 5.0  # levels off a smooth surface of the light that leaks into a dark picture
 _STARS: Final = 12
 _STARS_MOST: Final = 500
 _DARK_LEAST: Final = 1.2  # levels by which a stroke is darker than a dark page
@@ -53,8 +56,10 @@ def without_traces(image: Image.Image, *, is_page: bool) -> PictureView | None:
     tables: dict[int, list[int]] = getattr(image, "quantization", None) or {}
     compressed = [table[0] / 8 for _, table in sorted(tables.items()) if table]  # between the means of blocks of a JPEG
     page = read_page(view, compressed or [step])
-    if page is None or float(np.median(page.background)) < PAPER:
+    if page is None:
         return None
+    if float(np.median(page.background)) < _DIM:
+        return _corrected(page, view) if _shows_darkness(page) else None
     crumpled = is_crumpled(page)
     model_edges(page, is_crumpled=crumpled)
     if not crumpled:  # whose parts at a corner look like a turned one
@@ -106,6 +111,12 @@ def shows_scene(image: Image.Image) -> bool:
     return model_lines(page) and (has_horizon(page) or not is_lit_paper(page, is_text=shows_other_side(page)))
 
 
+def _shows_darkness(page: Page) -> bool:
+    """Return whether a dark picture shows nothing but light that leaks in: no strokes, no spots, no shapes."""
+    glow = np.abs(page.background - page.surface)
+    return not unexplained(page) and float(np.percentile(glow, 99)) <= _GLOW and not _shows_dark_writing(page)
+
+
 def _shows_stars(page: Page) -> bool:
     """Return whether there are many bright spots without a colour; those of a sensor have one."""
     bright = page.levels - page.background
@@ -123,6 +134,8 @@ def _shows_stars(page: Page) -> bool:
 
 def _shows_dark_writing(page: Page) -> bool:
     """Return whether strokes are darker than a page that was photographed with too little light; no grain is."""
+    if float(np.median(page.background)) < _BLACK:
+        return False
     grey = blurred((page.levels - page.background).mean(axis=2, keepdims=True), 1)[..., 0]
     noise = 1.4826 * float(np.median(np.abs(grey - np.median(grey))))
     dark = grey < -max(_DARK_LEAST, _DARK_NOISE * noise, 2.2 * page.noise)
