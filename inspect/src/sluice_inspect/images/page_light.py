@@ -35,10 +35,12 @@ _LIGHTER: Final = 0.07  # share of such a page that is brighter than that surfac
 _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond its outermost part
 _DEEP_SHADOW: Final = 0.2
 _SHADOW: Final = 0.07  # the same where it is darkest
-_SHADOW_EDGES: Final = (0, 1, 2, 4)  # cells that the soft edge of a shadow reaches
-_SHADOW_STEPS: Final = 25
+_SHADOW_EDGES: Final = (0, 1, 2, 3, 4, 6)  # cells that the soft edge of a shadow reaches
+_SHADOW_STEPS: Final = 15
+_SHADOW_FITTED: Final = 92  # per cent of the cells that fit best, by which a shadow is fitted
 _SHADOW_DEPTH: Final = 0.01  # share of the light that such a shadow takes, at least and at most
 _SHADOW_DEEPEST: Final = 0.7
+_SHADOW_SHAPE: Final = (0.02, 0.1)  # shares of its depth that its shape leaves, in 95 % and 99 % of a page
 _SHADOW_OFF: Final = 0.004  # share of the light that it may leave, beyond that of a page without a shadow
 
 
@@ -120,45 +122,43 @@ def _is_under_shadow(light: NDArray[np.float64], terms: NDArray[np.float64], use
 
     `light` is a grid; `terms` has a row for each of its cells.
     """
-    values, rest = light.ravel(), light.ravel() - terms @ fitted(terms[used], light.ravel()[used])
-    for reach in _SHADOW_EDGES:
-        for start in (values, rest):
-            missing = _fitted_shadow(light, terms, used, start, reach)
-            if missing is not None:
-                apart = np.abs(missing[used])
-                if float(np.percentile(apart, 95)) <= off + _SHADOW_OFF and float(np.percentile(apart, 99)) <= 2 * (
-                    off + _SHADOW_OFF
-                ):
-                    return True
+    few, values, off = terms[:, _SECOND_DEGREE], light.ravel(), off + _SHADOW_OFF
+    for level in (values, values - few @ fitted(few[used], values[used])):
+        start = level < _between(level[used])
+        for reach in _SHADOW_EDGES:
+            start = _fitted_shadow(light, few, used, start, reach)[0]
+            _, depth, rest = _fitted_shadow(light, terms, used, start, reach)
+            most, more = (float(np.percentile(np.abs(rest[used]), share)) for share in (95, 99))
+            if most <= off + _SHADOW_SHAPE[0] * depth and more <= 2 * off + _SHADOW_SHAPE[1] * depth:
+                return True
     return False
 
 
 def _fitted_shadow(
-    light: NDArray[np.float64], terms: NDArray[np.float64], used: Mask, start: NDArray[np.float64], reach: int
-) -> NDArray[np.float64] | None:
-    """Return what a surface and a shadow whose edge is `reach` cells wide leave; None without any shadow."""
-    values, fitting = light.ravel(), used
-    is_dark, depth, left = start < _between(start[used]), 0.3, None
-    for number in range(_SHADOW_STEPS):
+    light: NDArray[np.float64], terms: NDArray[np.float64], used: Mask, is_dark: Mask, reach: int
+) -> tuple[Mask, float, NDArray[np.float64]]:
+    """Return where the shadow is that fits best, its depth, and what it and the surface leave of the light.
+
+    The search begins with `is_dark`; the edge of the shadow reaches over `reach` cells.
+    """
+    values, fitting, depth, rest = light.ravel(), used, 0.3, light.ravel()
+    for _ in range(_SHADOW_STEPS):
         soft = is_dark.reshape(*light.shape, 1).astype(np.float32)
         for _ in range(3 if reach else 0):  # nearly as a normal distribution
             soft = blurred(soft, reach)
-        shade = np.log1p(-depth * soft.ravel().astype(np.float64))
-        both = np.concatenate([terms, (shade / math.log1p(-depth))[:, None]], axis=1)
+        seen = soft.ravel().astype(np.float64)
+        both = np.concatenate([terms, (np.log1p(-depth * seen) / math.log1p(-depth))[:, None]], axis=1)
         factors = fitted(both[fitting], values[fitting])
-        depth = min(1 - math.exp(factors[-1]), _SHADOW_DEEPEST)
-        if depth < _SHADOW_DEPTH:
-            return None
-        rest = values - terms @ factors[:-1]
-        left = rest - np.log1p(-depth * soft.ravel())
-        if number >= 2:
-            apart = np.abs(left)
-            fitting = used & (apart < max(_SHADOW_OFF, 3 * float(np.median(apart[used]))))
-        darker = rest < math.log1p(-depth / 2)
-        if fitting.sum() < CELLS_LEAST or (number > 2 and (darker == is_dark).all()):
+        depth = min(max(1 - math.exp(factors[-1]), _SHADOW_DEPTH), _SHADOW_DEEPEST)
+        level = values - terms @ factors[:-1]
+        rest = level - np.log1p(-depth * seen)
+        apart = np.abs(rest)
+        fitting = used & (apart <= np.percentile(apart[used], _SHADOW_FITTED))
+        darker = level < math.log1p(-depth / 2)
+        if (darker == is_dark).all():
             break
         is_dark = darker
-    return left
+    return is_dark, depth, rest
 
 
 def _between(values: NDArray[np.float64]) -> float:
