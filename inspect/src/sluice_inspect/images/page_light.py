@@ -35,12 +35,15 @@ _LIGHTER: Final = 0.07  # share of such a page that is brighter than that surfac
 _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond its outermost part
 _DEEP_SHADOW: Final = 0.2
 _SHADOW: Final = 0.07  # the same where it is darkest
-_SHADOW_EDGES: Final = (0, 1, 2, 3, 4, 6)  # cells that the soft edge of a shadow reaches
+_SHADOW_EDGES: Final = (1, 2, 3, 4, 6)  # cells that the soft edge of a shadow reaches
 _SHADOW_STEPS: Final = 15
 _SHADOW_FITTED: Final = 92  # per cent of the cells that fit best, by which a shadow is fitted
 _SHADOW_DEPTH: Final = 0.01  # share of the light that such a shadow takes, at least and at most
 _SHADOW_DEEPEST: Final = 0.7
-_SHADOW_SHAPE: Final = (0.02, 0.1)  # shares of its depth that its shape leaves, in 95 % and 99 % of a page
+_SHADOW_CLEAR: Final = (5.0, 2.0)
+"""How many times what it leaves in 95 % of a page are its depth, and what the surface leaves without it: fog and snow
+have many shades."""
+_SHADOW_SHAPE: Final = (0.04, 0.1)  # shares of its depth that its shape leaves, in 95 % and 99 % of a page
 _SHADOW_OFF: Final = 0.004  # share of the light that it may leave, beyond that of a page without a shadow
 
 
@@ -123,13 +126,17 @@ def _is_under_shadow(light: NDArray[np.float64], terms: NDArray[np.float64], use
     `light` is a grid; `terms` has a row for each of its cells.
     """
     few, values, off = terms[:, _SECOND_DEGREE], light.ravel(), off + _SHADOW_OFF
-    for level in (values, values - few @ fitted(few[used], values[used])):
+    without, plain = (values - surface @ fitted(surface[used], values[used]) for surface in (terms, few))
+    unexplained = float(np.percentile(np.abs(without[used]), 95))
+    for level in (values, plain):
         start = level < _between(level[used])
         for reach in _SHADOW_EDGES:
-            start = _fitted_shadow(light, few, used, start, reach)[0]
-            _, depth, rest = _fitted_shadow(light, terms, used, start, reach)
+            start, depth, _ = _fitted_shadow(light, few, used, start, reach)
+            _, other, rest = _fitted_shadow(light, terms, used, start, reach)
+            depth = min(depth, other)
             most, more = (float(np.percentile(np.abs(rest[used]), share)) for share in (95, 99))
-            if most <= off + _SHADOW_SHAPE[0] * depth and more <= 2 * off + _SHADOW_SHAPE[1] * depth:
+            is_clear = most <= min(depth / _SHADOW_CLEAR[0], unexplained / _SHADOW_CLEAR[1])
+            if is_clear and most <= off + _SHADOW_SHAPE[0] * depth and more <= 2 * off + _SHADOW_SHAPE[1] * depth:
                 return True
     return False
 
