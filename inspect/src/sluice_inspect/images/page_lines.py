@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,7 @@ _EDGE_LEAST: Final = 22.0  # millimetres in which a dark edge has no gap
 _STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
 _CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turned corner takes
 _CORNER_SPREAD: Final = 14.0  # levels within it
-_CORNER_DARK: Final = 35.0  # levels along its line, beyond those of the corner
+_CORNER_DARK: Final = 35.0  # levels along its lines, off what is usual there
 _CORNER_SHADOW: Final = 9.0  # millimetres beside it
 
 
@@ -42,7 +43,7 @@ def model_edges(page: Page, *, is_crumpled: bool = False) -> None:
     outside = _mask_outside(page)
     for turn, (levels, background, masked) in enumerate(rotations(page)):
         if outside[turn]:
-            depths.append(outside[turn])
+            depths.append(outside[turn] + round(3.5 * page.scale))
             continue
         most = int(EDGE_MOST * levels.shape[0])
         off = max_over_channels(np.rot90(page.surface, turn)[:most] - levels[:most]) > max(8.0, page.threshold)
@@ -105,6 +106,8 @@ def _mask_outside(page: Page) -> list[int]:
         depths.append(0)
         if not len(seen) or np.ptp(seen) >= len(seen) or (len(seen) < 3) or (seen[0] > 0 and seen[-1] < count - 1):
             continue
+        hidden = [n for n in (0, count - 1) if not edges[n] and np.median(grey[:, columns[n]]) < PAPER]
+        edges[hidden] = np.interp(hidden, seen, edges[seen])  # by what lies beyond the edge beside it
         lines = np.where(edges > 0, edges + beyond, 0).astype(np.int64)
         dark = np.concatenate([grey[: max(0, int(edges[number]) - beyond), columns[number]].ravel() for number in seen])
         if dark.size and float(np.percentile(dark, 95)) > 0.8 * float(np.median(grey[-beyond:])):
@@ -137,10 +140,17 @@ def model_corners(page: Page) -> None:
         if (np.abs(levels[:side, :side][inner] - usual).max(axis=1) <= _CORNER_SPREAD + 5 * page.noise).mean() < 0.8:
             continue
         background[:side, :side][distance < 0] = usual
-        # as far as blocks of a JPEG reach; what is written across it is darker
-        line = (np.abs(distance) < max(1.6, 8 / page.scale)) | ((distance < 0) & (np.minimum(x, y) < 2))
-        masked[:side, :side] |= line & (shade < _CORNER_DARK + 1.5 * float(np.median(shade[inner])))
-        _subtract_beside(page, (levels[:side, :side], background[:side, :side]), distance)
+        reach = max(1.6, 8 / page.scale)  # as far as blocks of a JPEG reach
+        planes = levels[:side, :side], background[:side, :side]
+        outlines = (np.where(distance > 0, one, math.inf) for one in _outlines(legs, x, y, reach))
+        # what is written across a line is darker than it
+        dark = _CORNER_DARK + 1.5 * float(np.median(shade[inner]))
+        border = (distance < 0) & (np.minimum(x, y) < 2)
+        masked[:side, :side] |= ((np.abs(distance) < reach) | border) & (shade < dark)
+        for apart in (distance, *outlines):
+            _subtract_beside(page, planes, apart, -reach)
+            darker = (planes[1] - planes[0]).max(axis=2)
+            masked[:side, :side] |= (np.abs(apart) < reach) & (darker < _CORNER_DARK)
 
 
 def _legs(off: Mask, scale: float) -> tuple[float, float] | None:
@@ -166,16 +176,33 @@ def _legs(off: Mask, scale: float) -> tuple[float, float] | None:
     return (wide, high) if all(_CORNER_LEAST <= leg <= _CORNER_MOST for leg in legs) else None
 
 
+def _outlines(
+    legs: tuple[float, float], x: NDArray[np.float32], y: NDArray[np.float32], reach: float
+) -> Iterator[NDArray[np.float32]]:
+    """Yield the distances from both edges of a corner that is turned over, its mirror image; infinite beside them."""
+    fold = 2 / (1 / legs[0] ** 2 + 1 / legs[1] ** 2)
+    tip = np.array([fold / legs[0], fold / legs[1]])
+    for start, other in (((legs[0], 0.0), (0.0, legs[1])), ((0.0, legs[1]), (legs[0], 0.0))):
+        ahead = tip - start
+        length = math.hypot(*ahead)
+        across, down = x - start[0], y - start[1]
+        outwards = (across * ahead[1] - down * ahead[0]) / length
+        if (other[0] - start[0]) * ahead[1] - (other[1] - start[1]) * ahead[0] > 0:
+            outwards = -outwards
+        along = (across * ahead[0] + down * ahead[1]) / length
+        yield np.where((along > 0) & (along < length + reach), outwards, math.inf).astype(np.float32)
+
+
 def _run(line: Mask) -> int:
     """Return how many pixels from the start on are set."""
     return len(line) if line.all() else int(np.argmin(line))
 
 
-def _subtract_beside(page: Page, planes: tuple[Levels, Levels], distance: NDArray[np.float32]) -> None:
-    """Make the brightness that is usual at each distance from the line of a corner the background there."""
+def _subtract_beside(page: Page, planes: tuple[Levels, Levels], distance: NDArray[np.float32], start: float) -> None:
+    """Make the brightness that is usual at each distance from a line of a corner, from `start` on, the background."""
     levels, background = planes
-    bins = np.rint(distance * page.scale).astype(np.int64)
-    for number in range(1, round(_CORNER_SHADOW * page.scale) + 1):
+    bins = np.rint(distance * page.scale)
+    for number in range(round(start * page.scale) + 1, round(_CORNER_SHADOW * page.scale) + 1):
         at = bins == number
         if at.sum() >= 8:
             # The light changes along the line, too: only what the line changes is usual.

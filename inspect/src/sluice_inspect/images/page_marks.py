@@ -16,7 +16,9 @@ _BLEEDING_DARKER: Final = 0.97, 0.75  # share of it that is darker than the page
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
 _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
 _STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
-_WIRE_LEAST: Final = 10.0  # the same of its wire: shorter lines are strokes
+_WIRE_LEAST: Final = 8.8  # the same of its wire: shorter lines are strokes
+_WIRE_SLIM: Final = 6.0  # times as long as its width, with its shadow
+_BLUE: Final = 0.15  # share of the contrast of ink by which it takes more of the red light
 _LOW_STAPLE: Final = 25.0  # millimetres from both edges of a lower corner in which one lies
 _RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
 _CROSSING: Final = 30.0  # levels of the mark where two folds cross, at most
@@ -61,7 +63,7 @@ def mask_handling(page: Page) -> None:
     parts = [part for part in everything if part.size > 1]
     handled = [
         *_holes(parts, width, height),
-        *_staples(parts, width, height),
+        *(part for part in _staples(parts, width, height) if not _is_blue(page, part)),
         *_crossings(page, parts),
     ]
     is_flat = _is_flat(page)
@@ -255,7 +257,7 @@ def _folded_corners(parts: list[Part], width: float, height: float) -> list[Part
         part
         for part in parts
         for corner in corners
-        if part.distance(corner) < 0 and part is not corner and (part.contrast < _FAINT or _has_straight_lines(part))
+        if part.distance(corner) < 0 and part is not corner and part.contrast < _FAINT
     ]
     return corners + inside
 
@@ -341,6 +343,21 @@ def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
     return staples
 
 
+def _is_blue(page: Page, part: Part) -> bool:
+    """Return whether a part takes more of the red light than of the blue, as ink does and no metal."""
+    if page.levels.shape[2] < 3:
+        return False
+    box = np.s_[
+        round(part.top * page.scale) : round(part.bottom * page.scale),
+        round(part.left * page.scale) : round(part.right * page.scale),
+    ]
+    taken = (page.background[box] - page.levels[box])[page.off[box] > 0.5 * part.contrast]
+    if not len(taken):
+        return False
+    red, _, blue = taken.mean(axis=0)
+    return bool(red - blue > _BLUE * part.contrast)
+
+
 def _are_alike(one: Part, other: Part) -> bool:
     """Return whether two dots may be holes of the same staple."""
     shares = (one.width / other.width, one.height / other.height, one.contrast / other.contrast)
@@ -355,7 +372,7 @@ def _is_straight(part: Part) -> bool:
     centred = points - points.mean(axis=0)
     long, short = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(centred.T))[::-1], 1e-6)) * math.sqrt(12)
     long = min(long, math.hypot(*np.ptp(points, axis=0)))
-    return bool(_WIRE_LEAST <= long <= _STAPLE[1] and short < 1.5)
+    return bool(_WIRE_LEAST <= long <= _STAPLE[1] and short < max(1.5, long / _WIRE_SLIM))
 
 
 def _is_box(part: Part) -> bool:
