@@ -17,7 +17,8 @@ _EVEN: Final = 12.0  # levels between the brightest and the darkest part of a pa
 _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]
 _BRIGHT: Final = 130.0  # levels of the brightest part at least
 _TINT: Final = 0.45  # share by which the channels of coloured paper differ at most
-_FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
+FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
+FACET_FAINT: Final = 0.04  # the same if no crease is a mark: hills in fog differ by more
 _EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
 _NEARLY_LIT: Final = 0.85  # the same if the rest is faintly darker
 _DARKER_FAINT: Final = 0.04  # share of the light that is missing there
@@ -39,10 +40,11 @@ _SHADOW_BEYOND: Final = 0.02  # the same that is brighter or darker than both
 _SHADOW_PART: Final = 0.05  # the same of each of the two at least
 
 
-def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = False, is_text: bool = False) -> bool:
+def is_lit_paper(page: Page, *, facet: float = 0.0, is_marked: bool = False, is_text: bool = False) -> bool:
     """Return whether the background is paper under some lamp, with soft shadows or without: of one tint, and bright.
 
-    `is_marked`: there are marks, which may be of the other side. `is_text`: text of the other side shines through.
+    `facet`: the share by which the parts of a crumpled page may differ. `is_marked`: there are marks, which may be of
+    the other side. `is_text`: text of the other side shines through.
 
     Most of such a page is a smooth surface, and what is not, is darker. Fog, clouds and walls are neither.
     """
@@ -75,11 +77,11 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = Fals
         return False
     light = np.log(np.maximum(values, 1))
     grain = 0.7 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0
-    off = (_FACET / 2 if is_creased else 0.02 if is_text else 0.01 if page.folds else 0.006) + grain
+    off = (facet / 2 if facet else 0.02 if is_text else 0.01 if page.folds else 0.006) + grain
     surface = np.concatenate(terms, axis=1)
-    if is_creased:
+    if facet:
         for rest in _unlit(light, surface, used, off):
-            if float((np.abs(rest) <= _FACET).mean()) > 0.95:
+            if float((np.abs(rest) <= facet).mean()) > 0.95:
                 return True
         return _is_half_shadowed(light[used], surface[used][:, _SECOND_DEGREE], off)
     for rest in _unlit(light, surface, used, off):
