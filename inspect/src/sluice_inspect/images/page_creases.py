@@ -11,6 +11,7 @@ from PIL import Image
 
 from sluice_inspect.images.page_model import Page, greatest_around
 from sluice_inspect.images.page_parts import Part, mask_part, unexplained
+from sluice_inspect.images.views import Levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +29,7 @@ _END_DARK: Final = 22.0  # the same if one of its ends is enough: the other may 
 _END_SHARE: Final = 0.25  # share of them that is nothing
 _DIRECTION_LEAST: Final = 15.0  # square millimetres of creases in a direction that counts
 _DIFFERENT_LEAST: Final = 4  # such directions: a ruled table has two, a drawn triangle three
+_ONE_WAY: Final = 0.5  # 1 if all creases are parallel, 0 if they have no main direction: hills have one
 _AREA_LEAST: Final = 250.0  # square millimetres of all creases together
 _SPREAD_LEAST: Final = 0.3  # share of the page over which they extend
 _LONG: Final = 8.0  # millimetres of a mark that may be part of a crease
@@ -51,13 +53,10 @@ class _Lines:
     ends: list[tuple[int, int, int, float]]  # row, column, direction and depth of each pixel where one ends abruptly
 
 
-def mask_creases(page: Page) -> Plane | None:
-    """Mask the creases of a crumpled page and what they shade, and return their depth; None without any."""
-    depth = _creases(page, unexplained(page))
-    if depth is not None:
-        beside = _spread(page, depth, _BESIDE)
-        page.masked |= (beside > 0) & (page.off <= beside + _RELIEF)
-    return depth
+def mask_creases(page: Page, depth: Plane) -> None:
+    """Mask the creases of a crumpled page, of a depth, and what they shade."""
+    beside = _spread(page, depth, _BESIDE)
+    page.masked |= (beside > 0) & (page.off <= beside + _RELIEF)
 
 
 def mask_ends(page: Page, depth: Plane) -> None:
@@ -74,23 +73,21 @@ def mask_ends(page: Page, depth: Plane) -> None:
             mask_part(page, part, 0.7)
 
 
-def is_crumpled(page: Page) -> bool:
-    """Return whether a page has the creases of a crumpled one."""
-    return _creases(page, unexplained(page)) is not None
+def has_long_marks(page: Page) -> bool:
+    """Return whether there are long marks that may be creases."""
+    lengths = [math.hypot(part.width, part.height) for part in unexplained(page) if part.contrast <= _DEPTH_MOST]
+    return sum(length for length in lengths if length >= _LONG) >= _LONG_LEAST
 
 
-def _creases(page: Page, marks: list[Part]) -> Plane | None:
+def find_creases(page: Page, background: Levels) -> Plane | None:
     """Return the depth of the crease at each pixel, `_FINE` to a millimetre; None if the page is not crumpled."""
-    lengths = [math.hypot(part.width, part.height) for part in marks if part.contrast <= _DEPTH_MOST]
-    if sum(length for length in lengths if length >= _LONG) < _LONG_LEAST:
-        return None
     factor = _factor(page)
-    lines = _even_lines(page, factor)
+    lines = _even_lines(page, background, factor)
     lines.depth[lines.depth > _DEPTH_MOST] = 0
     seen = lines.depth > 0
     areas = np.bincount(lines.direction[seen], minlength=_DIRECTIONS).astype(np.float64)
     areas *= (factor / page.scale) ** 2
-    if areas.sum() < _AREA_LEAST or _different(areas) < _DIFFERENT_LEAST:
+    if areas.sum() < _AREA_LEAST or _different(areas) < _DIFFERENT_LEAST or _one_way(areas) > _ONE_WAY:
         return None
     rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
     if float(np.ptp(rows) * np.ptp(columns)) < _SPREAD_LEAST * seen.size:
@@ -121,6 +118,12 @@ def _turn(directions: NDArray[np.int64], other: int) -> NDArray[np.int64]:
     return np.abs((directions - other + _DIRECTIONS // 2) % _DIRECTIONS - _DIRECTIONS // 2)
 
 
+def _one_way(areas: NDArray[np.float64]) -> float:
+    """Return how far the creases prefer one direction, from 0 to 1."""
+    turns = np.exp(2j * np.pi * np.arange(_DIRECTIONS) / _DIRECTIONS)
+    return float(np.abs(areas @ turns) / areas.sum())
+
+
 def _different(areas: NDArray[np.float64]) -> int:
     """Return how many directions there are that differ by more than a line and its neighbours do."""
     count, areas = 0, areas.copy()
@@ -149,9 +152,9 @@ def _at(page: Page, plane: Plane, part: Part) -> float:
     return float(plane[min(y, len(plane) - 1), min(x, plane.shape[1] - 1)])
 
 
-def _even_lines(page: Page, factor: int) -> _Lines:
+def _even_lines(page: Page, background: Levels, factor: int) -> _Lines:
     """Return the even straight lines of a page, found in each direction by turning it."""
-    rest = (page.levels - page.background).mean(axis=2)
+    rest = (page.levels - background).mean(axis=2)
     rest[page.masked] = 0
     height, width = (side // factor for side in rest.shape)
     rest, covered = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,7 +20,8 @@ _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <
 _BRIGHT: Final = 90.0  # levels of the brightest part at least
 _TINT: Final = 0.7  # share by which the channels of coloured paper differ at most
 _MONOTONY: Final = 0.6  # share of the changes of light on a crumpled page that go in one direction
-_FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
+FACET: Final = 0.09  # share by which the parts of a crumpled page differ in brightness
+FACET_FAINT: Final = 0.04  # the same if no crease is a mark: hills in fog differ by more
 _EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
 _NEARLY_LIT: Final = 0.85  # the same if the rest is faintly darker
 _DARKER_FAINT: Final = 0.04  # share of the light that is missing there
@@ -47,13 +49,55 @@ _SHADOW_SHAPE: Final = (0.04, 0.1)  # shares of its depth that its shape leaves,
 _SHADOW_OFF: Final = 0.004  # share of the light that it may leave, beyond that of a page without a shadow
 
 
-def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = False, is_text: bool = False) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Light:
+    """The light on a page, on a grid of 4 millimetres."""
+
+    levels: NDArray[np.float64]  # their logarithms
+    terms: NDArray[np.float64]  # of a smooth surface: a row for each cell
+    used: Mask  # the cells that count, in a row
+    inner: NDArray[np.float64]  # the levels without the border
+    grain: float  # share by which compression makes them uneven
+
+
+def is_lit_paper(page: Page, *, is_marked: bool = False, is_text: bool = False) -> bool:
     """Return whether the background is paper under some lamp, with soft shadows or without: of one tint, and bright.
 
     `is_marked`: there are marks, which may be of the other side. `is_text`: text of the other side shines through.
 
     Most of such a page is a smooth surface, and what is not, is darker. Fog, clouds and walls are neither.
     """
+    light = _light_of(page)
+    if light is None:
+        return False
+    off = (0.02 if is_text else 0.01 if page.folds else 0.006) + light.grain
+    for rest in _unlit(light, off):
+        lit = float((np.abs(rest) <= off).mean())
+        if (
+            lit >= _EVENLY_LIT
+            or ((is_marked or is_text) and lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
+            or _is_shadowed(rest, off, _SHADOW)
+        ):
+            return True
+    if _is_under_shadow(light, off):
+        return True
+    # In a deep shadow the light that is left comes from everywhere, and is less even.
+    return any(_is_shadowed(rest, off + 0.009, _DEEP_SHADOW) for rest in _unlit(light, off + 0.009))
+
+
+def is_crumpled_paper(page: Page, facet: float) -> bool:
+    """Return whether the background is such paper, whose parts differ by a share of the light at most."""
+    light = _light_of(page)
+    if light is None or _monotony(light.inner) > _MONOTONY:
+        return False
+    off = facet / 2 + light.grain
+    if any(float((np.abs(rest) <= facet).mean()) > 0.95 for rest in _unlit(light, off)):
+        return True
+    return _is_under_shadow(light, off)
+
+
+def _light_of(page: Page) -> _Light | None:
+    """Return the light on a page; None if it is dark, or of several tints."""
     step = max(1, round(4 * page.scale))
     grid = page.background[step // 2 :: step, step // 2 :: step]
     rows, columns = grid.shape[:2]
@@ -65,9 +109,9 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = Fals
     low, high = (float(np.percentile(values[used], share)) for share in (1, 99))
     if high - low > _EVEN:
         if high < _BRIGHT or low < 0.3 * high:
-            return False
+            return None
         if grid.shape[2] == 3 and not _is_of_one_tint(grid[inner], page.quantum):
-            return False
+            return None
     height, width = page.masked.shape
     terms = [powers(x, y)]
     for is_turned, line in page.folds:
@@ -80,30 +124,15 @@ def is_lit_paper(page: Page, *, is_creased: bool = False, is_marked: bool = Fals
         terms += [(side * np.exp(-away / reach))[:, None] for reach in (12, 30)] + [np.exp(-away / 12)[:, None]]
         used = used & (away > 4)
     if used.sum() < CELLS_LEAST:
-        return False
-    light = np.log(np.maximum(values, 1))
-    grain = 0.7 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0
-    off = (_FACET / 2 if is_creased else 0.02 if is_text else 0.01 if page.folds else 0.006) + grain
-    surface = np.concatenate(terms, axis=1)
-    if is_creased:
-        if _monotony(light.reshape(rows, columns)[border:-border, border:-border]) > _MONOTONY:
-            return False
-        for rest in _unlit(light, surface, used, off):
-            if float((np.abs(rest) <= _FACET).mean()) > 0.95:
-                return True
-        return _is_under_shadow(light.reshape(rows, columns), surface, used, off)
-    for rest in _unlit(light, surface, used, off):
-        lit = float((np.abs(rest) <= off).mean())
-        if (
-            lit >= _EVENLY_LIT
-            or ((is_marked or is_text) and lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
-            or _is_shadowed(rest, off, _SHADOW)
-        ):
-            return True
-    if _is_under_shadow(light.reshape(rows, columns), surface, used, off):
-        return True
-    # In a deep shadow the light that is left comes from everywhere, and is less even.
-    return any(_is_shadowed(rest, off + 0.009, _DEEP_SHADOW) for rest in _unlit(light, surface, used, off + 0.009))
+        return None
+    levels = np.log(np.maximum(values, 1)).reshape(rows, columns)
+    return _Light(
+        levels,
+        terms=np.concatenate(terms, axis=1),
+        used=used,
+        inner=levels[border:-border, border:-border],
+        grain=0.7 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0,
+    )
 
 
 def _monotony(light: NDArray[np.float64]) -> float:
@@ -120,19 +149,17 @@ def _is_only_faintly_darker(rest: NDArray[np.float64], off: float) -> bool:
     return float((rest > off + 0.002).mean()) <= _LIGHTER_FAINT and float(np.percentile(rest, 1)) >= -_DARKER_FAINT
 
 
-def _is_under_shadow(light: NDArray[np.float64], terms: NDArray[np.float64], used: Mask, off: float) -> bool:
-    """Return whether a smooth surface and one shadow, which is as deep everywhere and has a soft edge, explain a page.
-
-    `light` is a grid; `terms` has a row for each of its cells.
-    """
-    few, values, off = terms[:, _SECOND_DEGREE], light.ravel(), off + _SHADOW_OFF
+def _is_under_shadow(light: _Light, off: float) -> bool:
+    """Return whether a smooth surface and one shadow, which is as deep everywhere and has a soft edge, explain a page."""
+    terms, used, values, off = light.terms, light.used, light.levels.ravel(), off + _SHADOW_OFF
+    few = terms[:, _SECOND_DEGREE]
     without, plain = (values - surface @ fitted(surface[used], values[used]) for surface in (terms, few))
     unexplained = float(np.percentile(np.abs(without[used]), 95))
     for level in (values, plain):
         start = level < _between(level[used])
         for reach in _SHADOW_EDGES:
-            start, depth, _ = _fitted_shadow(light, few, used, start, reach)
-            _, other, rest = _fitted_shadow(light, terms, used, start, reach)
+            start, depth, _ = _fitted_shadow(light, few, start, reach)
+            _, other, rest = _fitted_shadow(light, terms, start, reach)
             depth = min(depth, other)
             most, more = (float(np.percentile(np.abs(rest[used]), share)) for share in (95, 99))
             is_clear = most <= min(depth / _SHADOW_CLEAR[0], unexplained / _SHADOW_CLEAR[1])
@@ -142,15 +169,16 @@ def _is_under_shadow(light: NDArray[np.float64], terms: NDArray[np.float64], use
 
 
 def _fitted_shadow(
-    light: NDArray[np.float64], terms: NDArray[np.float64], used: Mask, is_dark: Mask, reach: int
+    light: _Light, terms: NDArray[np.float64], is_dark: Mask, reach: int
 ) -> tuple[Mask, float, NDArray[np.float64]]:
     """Return where the shadow is that fits best, its depth, and what it and the surface leave of the light.
 
     The search begins with `is_dark`; the edge of the shadow reaches over `reach` cells.
     """
-    values, fitting, depth, rest = light.ravel(), used, 0.3, light.ravel()
+    values, fitting, depth = light.levels.ravel(), light.used, 0.3
+    rest = values
     for _ in range(_SHADOW_STEPS):
-        soft = is_dark.reshape(*light.shape, 1).astype(np.float32)
+        soft = is_dark.reshape(*light.levels.shape, 1).astype(np.float32)
         for _ in range(3 if reach else 0):  # nearly as a normal distribution
             soft = blurred(soft, reach)
         seen = soft.ravel().astype(np.float64)
@@ -160,7 +188,7 @@ def _fitted_shadow(
         level = values - terms @ factors[:-1]
         rest = level - np.log1p(-depth * seen)
         apart = np.abs(rest)
-        fitting = used & (apart <= np.percentile(apart[used], _SHADOW_FITTED))
+        fitting = light.used & (apart <= np.percentile(apart[light.used], _SHADOW_FITTED))
         darker = level < math.log1p(-depth / 2)
         if (darker == is_dark).all():
             break
@@ -190,12 +218,11 @@ def _is_shadowed(rest: NDArray[np.float64], off: float, least: float) -> bool:
     return is_mostly_lit and lighter <= _LIGHTER and darkest < -least and half <= 0.8 * deep + 0.05
 
 
-def _unlit(
-    values: NDArray[np.float64], terms: NDArray[np.float64], used: NDArray[np.bool_], off: float
-) -> Iterator[NDArray[np.float64]]:
+def _unlit(light: _Light, off: float) -> Iterator[NDArray[np.float64]]:
     """Yield what differs from each smooth surface on which most of the values may be; those in shadows are below it."""
     # First a surface of the second degree above a share of the values, then of the second and the fourth degree through
     # those that are near it.
+    terms, used, values = light.terms, light.used, light.levels.ravel()
     few = terms[:, _SECOND_DEGREE]
     for share in (0.6, 0.8, 0.92):
         weights, rest = np.ones(len(values)), values

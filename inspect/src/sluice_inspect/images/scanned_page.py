@@ -12,13 +12,13 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from sluice_inspect.images.page_creases import is_crumpled, mask_creases, mask_ends
-from sluice_inspect.images.page_light import is_lit_paper
+from sluice_inspect.images.page_creases import Plane, find_creases, has_long_marks, mask_creases, mask_ends
+from sluice_inspect.images.page_light import FACET, FACET_FAINT, is_crumpled_paper, is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
 from sluice_inspect.images.page_marks import absorb_bleeding, is_grid, mask_handling, mask_punched
 from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
-from sluice_inspect.images.page_parts import CELL, parts_of, unexplained
-from sluice_inspect.images.views import PictureView
+from sluice_inspect.images.page_parts import CELL, Part, parts_of, unexplained
+from sluice_inspect.images.views import Levels, PictureView
 
 _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans
 _MOST_ASPECT: Final = 2.3
@@ -60,27 +60,46 @@ def without_traces(image: Image.Image, *, is_page: bool) -> PictureView | None:
         return None
     if float(np.median(page.background)) < _DIM:
         return _corrected(page, view) if _shows_darkness(page) else None
-    crumpled = is_crumpled(page)
-    model_edges(page, is_crumpled=crumpled)
-    if not crumpled:  # whose parts at a corner look like a turned one
+    creases = find_creases(page, page.background) if has_long_marks(page) else None
+    model_edges(page, is_crumpled=creases is not None)
+    if creases is None:  # whose parts at a corner look like a turned one
         model_corners(page)
     mask_punched(page)
     if not model_lines(page) or has_horizon(page):
         return None
-    creases = mask_creases(page)
+    if creases is not None:
+        mask_creases(page, creases)
+    background = page.background
     follow_soft_light(page, _LEFT_LIGHT)
     mask_handling(page)
     if creases is not None:
         mask_ends(page, creases)
     if (page.off > 2 * page.threshold).mean() > _RICH_PIXELS:
         return None
-    marks = unexplained(page)
     is_text = shows_other_side(page)
-    if not is_lit_paper(page, is_creased=creases is not None, is_marked=bool(marks), is_text=is_text):
-        return None
-    if not absorb_bleeding(page, marks, is_text=is_text):
+    marks = _marks_on_lit_paper(page, creases, background, is_text=is_text)
+    if marks is None or not absorb_bleeding(page, marks, is_text=is_text):
         return None
     return _corrected(page, view)
+
+
+def _marks_on_lit_paper(page: Page, creases: Plane | None, background: Levels, *, is_text: bool) -> list[Part] | None:
+    """Return what is unexplained, without the creases if the page turns out to have faint ones; None on no lit paper.
+
+    `background`: the background before soft light was followed, which takes one side of such a crease for its own.
+    """
+    marks = unexplained(page)
+    if creases is not None:
+        return marks if is_crumpled_paper(page, FACET) else None
+    if is_lit_paper(page, is_marked=bool(marks), is_text=is_text):
+        return marks
+    # Faint creases leave few marks, but the parts between them are not evenly lit, either.
+    creases = find_creases(page, background) if is_crumpled_paper(page, FACET_FAINT) else None
+    if creases is None:
+        return None
+    mask_creases(page, creases)
+    mask_ends(page, creases)
+    return unexplained(page)
 
 
 def _is_drawn(image: Image.Image) -> bool:
