@@ -60,10 +60,10 @@ class _Light:
     grain: float  # share by which compression makes them uneven
 
 
-def is_lit_paper(page: Page, *, is_marked: bool = False, is_text: bool = False) -> bool:
+def is_lit_paper(page: Page, *, is_text: bool = False) -> bool:
     """Return whether the background is paper under some lamp, with soft shadows or without: of one tint, and bright.
 
-    `is_marked`: there are marks, which may be of the other side. `is_text`: text of the other side shines through.
+    `is_text`: text of the other side shines through.
 
     Most of such a page is a smooth surface, and what is not, is darker. Fog, clouds and walls are neither.
     """
@@ -75,7 +75,7 @@ def is_lit_paper(page: Page, *, is_marked: bool = False, is_text: bool = False) 
         lit = float((np.abs(rest) <= off).mean())
         if (
             lit >= _EVENLY_LIT
-            or ((is_marked or is_text) and lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
+            or (lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
             or _is_shadowed(rest, off, _SHADOW)
         ):
             return True

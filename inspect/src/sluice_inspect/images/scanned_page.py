@@ -28,11 +28,13 @@ _SCENE: Final = 9.0  # levels between the parts of a picture that may be a scene
 _LEFT_LIGHT: Final = 15.0  # levels of the light that is left when edges and folds are explained
 _DIM: Final = 75.0  # level of the background below which a picture shows no page that can be judged as one
 _BLACK: Final = 5.0  # the same below which nothing can be darker
-_GLOW: Final = 5.0  # levels off a smooth surface of the light that leaks into a dark picture
+_PIXEL: Final = 2.5  # millimetres of a bright pixel and what compression makes of it
+_PIXELS: Final = 20
 _STARS: Final = 12
 _STARS_MOST: Final = 500
 _DARK_LEAST: Final = 1.2  # levels by which a stroke is darker than a dark page
 _DARK_NOISE: Final = 6.5  # the same in standard deviations of its grain
+_DARK_PART: Final = 0.1  # the same as a share of what is around it
 _DARK_SHARE: Final = 0.1  # share of five millimetres that strokes take
 _DRAWN: Final = 0.98  # share of pixels that equal their neighbour, which no scanner leaves
 
@@ -91,7 +93,7 @@ def _marks_on_lit_paper(page: Page, creases: Plane | None, background: Levels, *
     marks = unexplained(page)
     if creases is not None:
         return marks if is_crumpled_paper(page, FACET) else None
-    if is_lit_paper(page, is_marked=bool(marks), is_text=is_text):
+    if is_lit_paper(page, is_text=is_text):
         return marks
     # Faint creases leave few marks, but the parts between them are not evenly lit, either.
     creases = find_creases(page, background) if is_crumpled_paper(page, FACET_FAINT) else None
@@ -131,9 +133,10 @@ def shows_scene(image: Image.Image) -> bool:
 
 
 def _shows_darkness(page: Page) -> bool:
-    """Return whether a dark picture shows nothing but light that leaks in: no strokes, no spots, no shapes."""
-    glow = np.abs(page.background - page.surface)
-    return not unexplained(page) and float(np.percentile(glow, 99)) <= _GLOW and not _shows_dark_writing(page)
+    """Return whether a dark picture shows nothing but light that leaks in, and some pixels that are always bright."""
+    parts = unexplained(page)
+    is_small = all(max(part.width, part.height) <= _PIXEL for part in parts)
+    return len(parts) <= _PIXELS and is_small and not _shows_stars(page) and not _shows_dark_writing(page)
 
 
 def _shows_stars(page: Page) -> bool:
@@ -157,7 +160,8 @@ def _shows_dark_writing(page: Page) -> bool:
         return False
     grey = blurred((page.levels - page.background).mean(axis=2, keepdims=True), 1)[..., 0]
     noise = 1.4826 * float(np.median(np.abs(grey - np.median(grey))))
-    dark = grey < -max(_DARK_LEAST, _DARK_NOISE * noise, 2.2 * page.noise)
+    least = max(_DARK_LEAST, _DARK_NOISE * noise, 2.2 * page.noise, 1.2 * page.grey_quantum)
+    dark = grey < -np.maximum(_DARK_PART * page.background.mean(axis=2), least)
     near = blurred(dark.astype(np.float32)[..., None], round(2.5 * page.scale))[..., 0]
     return bool(near.max(initial=0) > _DARK_SHARE)
 
