@@ -38,6 +38,7 @@ _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond 
 _DEEP_SHADOW: Final = 0.2
 _SHADOW: Final = 0.07  # the same where it is darkest
 _SHADOW_EDGES: Final = (1, 2, 3, 4, 6)  # cells that the soft edge of a shadow reaches
+_SHADOW_EDGE_MOST: Final = 0.55  # share of the page that this edge takes: waves have no other parts
 _SHADOW_STEPS: Final = 15
 _SHADOW_FITTED: Final = 92  # per cent of the cells that fit best, by which a shadow is fitted
 _SHADOW_DEPTH: Final = 0.01  # share of the light that such a shadow takes, at least and at most
@@ -46,7 +47,7 @@ _SHADOW_CLEAR: Final = (5.0, 2.0)
 """How many times what it leaves in 95 % of a page are its depth, and what the surface leaves without it: fog and snow
 have many shades."""
 _SHADOW_SHAPE: Final = (0.04, 0.1)  # shares of its depth that its shape leaves, in 95 % and 99 % of a page
-_SHADOW_OFF: Final = 0.004  # share of the light that it may leave, beyond that of a page without a shadow
+_SHADOW_OFF: Final = 0.002  # share of the light that it may leave, beyond that of a page without a shadow
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,15 @@ class _Light:
     used: Mask  # the cells that count, in a row
     inner: NDArray[np.float64]  # the levels without the border
     grain: float  # share by which compression makes them uneven
+
+
+@dataclass(frozen=True, slots=True)
+class _Shadow:
+    """One shadow on a page."""
+
+    depth: float  # share of the light that it takes
+    edge: float  # share of the page that its soft edge takes
+    rest: NDArray[np.float64]  # what it and the surface leave of the light
 
 
 def is_lit_paper(page: Page, *, is_text: bool = False) -> bool:
@@ -158,9 +168,11 @@ def _is_under_shadow(light: _Light, off: float) -> bool:
     for level in (values, plain):
         start = level < _between(level[used])
         for reach in _SHADOW_EDGES:
-            start, depth, _ = _fitted_shadow(light, few, start, reach)
-            _, other, rest = _fitted_shadow(light, terms, start, reach)
-            depth = min(depth, other)
+            start, first = _fitted_shadow(light, few, start, reach)
+            shadow = _fitted_shadow(light, terms, start, reach)[1]
+            depth, rest = min(first.depth, shadow.depth), shadow.rest
+            if shadow.edge > _SHADOW_EDGE_MOST:
+                continue
             most, more = (float(np.percentile(np.abs(rest[used]), share)) for share in (95, 99))
             is_clear = most <= min(depth / _SHADOW_CLEAR[0], unexplained / _SHADOW_CLEAR[1])
             if is_clear and most <= off + _SHADOW_SHAPE[0] * depth and more <= 2 * off + _SHADOW_SHAPE[1] * depth:
@@ -168,15 +180,13 @@ def _is_under_shadow(light: _Light, off: float) -> bool:
     return False
 
 
-def _fitted_shadow(
-    light: _Light, terms: NDArray[np.float64], is_dark: Mask, reach: int
-) -> tuple[Mask, float, NDArray[np.float64]]:
-    """Return where the shadow is that fits best, its depth, and what it and the surface leave of the light.
+def _fitted_shadow(light: _Light, terms: NDArray[np.float64], is_dark: Mask, reach: int) -> tuple[Mask, _Shadow]:
+    """Return where the shadow is that fits best.
 
     The search begins with `is_dark`; the edge of the shadow reaches over `reach` cells.
     """
     values, fitting, depth = light.levels.ravel(), light.used, 0.3
-    rest = values
+    rest = seen = values
     for _ in range(_SHADOW_STEPS):
         soft = is_dark.reshape(*light.levels.shape, 1).astype(np.float32)
         for _ in range(3 if reach else 0):  # nearly as a normal distribution
@@ -193,7 +203,7 @@ def _fitted_shadow(
         if (darker == is_dark).all():
             break
         is_dark = darker
-    return is_dark, depth, rest
+    return is_dark, _Shadow(depth, float(((seen > 0.05) & (seen < 0.95))[light.used].mean()), rest)
 
 
 def _between(values: NDArray[np.float64]) -> float:
