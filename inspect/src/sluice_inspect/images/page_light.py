@@ -38,15 +38,15 @@ _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond 
 _DEEP_SHADOW: Final = 0.2
 _SHADOW: Final = 0.07  # the same where it is darkest
 _SHADOW_EDGES: Final = (1, 2, 3, 4, 6)  # cells that the soft edge of a shadow reaches
-_SHADOW_EDGE_MOST: Final = 0.55  # share of the page that this edge takes: waves have no other parts
+_SHADOW_EDGE_MOST: Final = 0.42  # share of the page that this edge takes: waves have no other parts
 _SHADOW_STEPS: Final = 15
 _SHADOW_FITTED: Final = 92  # per cent of the cells that fit best, by which a shadow is fitted
 _SHADOW_DEPTH: Final = 0.01  # share of the light that such a shadow takes, at least and at most
 _SHADOW_DEEPEST: Final = 0.7
-_SHADOW_CLEAR: Final = (5.0, 2.0)
+_SHADOW_CLEAR: Final = (6.0, 2.0)
 """How many times what it leaves in 95 % of a page are its depth, and what the surface leaves without it: fog and snow
 have many shades."""
-_SHADOW_SHAPE: Final = (0.04, 0.1)  # shares of its depth that its shape leaves, in 95 % and 99 % of a page
+_SHADOW_SHAPE: Final = (0.05, 0.15)  # shares of its depth that its shape leaves, in 95 % and 99 % of a page
 _SHADOW_OFF: Final = 0.002  # share of the light that it may leave, beyond that of a page without a shadow
 
 
