@@ -27,6 +27,7 @@ _OUTSIDE: Final = 3.0  # millimetres beyond the end of a line in which nothing i
 _END_LEAST: Final = 12.0  # levels of such a line
 _END_DARK: Final = 22.0  # the same if one of its ends is enough: the other may be on a crease
 _END_SHARE: Final = 0.25  # share of them that is nothing
+_ASIDE: Final = 2.0  # millimetres to each side of such a line where the page is unlike it: beside a step it is not
 _DIRECTION_LEAST: Final = 15.0  # square millimetres of creases in a direction that counts
 _DIFFERENT_LEAST: Final = 4  # such directions: a ruled table has two, a drawn triangle three
 _ONE_WAY: Final = 0.5  # 1 if all creases are parallel, 0 if they have no main direction: hills have one
@@ -154,12 +155,13 @@ def _at(page: Page, plane: Plane, part: Part) -> float:
 
 def _even_lines(page: Page, background: Levels, factor: int) -> _Lines:
     """Return the even straight lines of a page, found in each direction by turning it."""
-    rest = (page.levels - background).mean(axis=2)
+    levels = page.levels.mean(axis=2)
+    rest = levels - background.mean(axis=2)
     rest[page.masked] = 0
     height, width = (side // factor for side in rest.shape)
-    rest, covered = (
+    levels, rest, covered = (
         plane[: height * factor, : width * factor].reshape(height, factor, width, factor).mean(axis=(1, 3))
-        for plane in (rest, page.masked.astype(np.float32))
+        for plane in (levels, rest, page.masked.astype(np.float32))
     )
     noise = 1.4826 * float(np.median(np.abs(rest[rest != 0]))) if rest.any() else 0.0
     scale = page.scale / factor
@@ -172,10 +174,11 @@ def _even_lines(page: Page, background: Levels, factor: int) -> _Lines:
         mean, square = _running_means(turned, length), _running_means(np.square(turned), length)
         is_even = (np.abs(mean) > least) & (square - np.square(mean) - 1.2 * noise**2 < np.square(_UNEVEN * mean))
         depth = np.where(is_even, np.abs(mean), 0).astype(np.float32)
+        apart = np.minimum(depth, _apart(_running_means(_turned(levels, degrees, 255), length), round(_ASIDE * scale)))
         beyond = greatest_around(np.abs(_running_means(turned, outside)), max(1, round(scale)))
         is_known = _running_means(hidden - 1, outside) < -0.99  # nothing is known beyond the page
         for sign in (1, -1):
-            inner = _shifted(depth, sign * (length // 2 + gap))
+            inner = _shifted(apart, sign * (length // 2 + gap))
             outer = _shifted(beyond, -sign * (outside // 2 + gap))
             known = _shifted(is_known, -sign * (outside // 2 + gap))
             end = (inner > _END_LEAST) & (outer < _END_SHARE * inner) & known
@@ -187,6 +190,13 @@ def _even_lines(page: Page, background: Levels, factor: int) -> _Lines:
         is_deeper = back > lines.depth
         lines.depth[is_deeper], lines.direction[is_deeper] = back[is_deeper], number
     return lines
+
+
+def _apart(levels: Plane, by: int) -> Plane:
+    """Return by how much each row is darker or lighter than both rows a distance above and below it."""
+    padded = np.pad(levels, ((by, by), (0, 0)), mode="edge")
+    above, below = levels - padded[: -2 * by], levels - padded[2 * by :]
+    return np.where(above * below > 0, np.minimum(np.abs(above), np.abs(below)), 0).astype(np.float32)
 
 
 def _shifted(plane: NDArray[_Value], by: int) -> NDArray[_Value]:
