@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from sluice_inspect.images.page_creases import Plane, find_creases, has_long_marks, mask_creases, mask_ends
-from sluice_inspect.images.page_light import FACET_FAINT, is_crumpled_paper, is_lit_paper
+from sluice_inspect.images.page_light import FACET, FACET_FAINT, is_crumpled_paper, is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
 from sluice_inspect.images.page_marks import absorb_bleeding, is_grid, mask_handling, mask_punched
 from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
@@ -26,7 +26,6 @@ _RICH_PIXELS: Final = 0.08  # the same of pixels, once edges, folds and holes ar
 _FILL: Final = 160.0  # level of the page when its light is subtracted
 _SCENE: Final = 9.0  # levels between the parts of a picture that may be a scene
 _LEFT_LIGHT: Final = 15.0  # levels of the light that is left when edges and folds are explained
-_FACET: Final = 0.13  # share by which the parts of a page with clear creases differ in brightness
 _DIM: Final = 75.0  # level of the background below which a picture shows no page that can be judged as one
 _BLACK: Final = 5.0  # the same below which nothing can be darker
 _PIXEL: Final = 2.5  # millimetres of a bright pixel and what compression makes of it
@@ -93,7 +92,7 @@ def _marks_on_lit_paper(page: Page, creases: Plane | None, background: Levels, *
     """
     marks = unexplained(page)
     if creases is not None:
-        return marks if is_crumpled_paper(page, _FACET) else None
+        return marks if is_crumpled_paper(page, FACET) else None
     if is_lit_paper(page, is_text=is_text):
         return marks
     # Faint creases leave few marks, but the parts between them are not evenly lit, either.
