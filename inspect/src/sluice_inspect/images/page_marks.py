@@ -18,6 +18,8 @@ _LEFT: Final = 0.02  # share of the marks that may be left when the text of the 
 _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
 _SHADOW: Final = 0.7  # size of the shadow in a hole at most, as a share of the other part of it
 _STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
+_TINY: Final = 2.35  # millimetres of a tiny one of two, with the cells at its border
+_HOLES_LEAST: Final = 6.8  # the same of tiny ones, on long paper
 _HOLE: Final = 2.05  # millimetres of one of them, with the cells at its border
 _HOLE_DARK: Final = 120.0  # levels
 _WIRE_LEAST: Final = 8.8  # the same of its wire: shorter lines are strokes
@@ -30,6 +32,7 @@ _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its bor
 _LARGE: Final = 1.5  # times as large as that are some of many, with what compression leaves around them
 _DUSTY: Final = 4  # specks of which some may be that large
 _MANY: Final = 10  # specks of which two may be beside each other
+_UNLIKE: Final = 2.5  # contrast of the darkest of many specks, at least, times that of the faintest
 _GRID: Final = 0.12  # share by which the distances of printed dots vary at most
 _GRID_LEAST, _GRID_MOST = 40, 3000  # such dots
 _FAINT: Final = 30.0  # levels
@@ -79,17 +82,20 @@ def mask_handling(page: Page) -> None:
     reach = max(1.5, 8 / page.scale)  # as far as blocks of a JPEG reach
     for part in handled:
         mask_part(page, part, reach)
-    if is_flat:
-        return  # no scanner leaves paper and glass without any noise: a dot or a line on it was drawn
-    corners = _folded_corners(parts, width, height)
-    mask_cells(page, corners, reach)
+    corners: list[Part] = []
+    if not is_flat:
+        corners = _folded_corners(parts, width, height)
+        mask_cells(page, corners, reach)
     known = {id(part) for part in handled + corners}
-    for part in _lone([part for part in beyond_doubt(page, everything) if id(part) not in known]):
-        mask_part(page, part, 0.7)
+    if not is_flat:
+        for part in _lone([part for part in beyond_doubt(page, everything) if id(part) not in known]):
+            mask_part(page, part, 0.7)
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
     seen = [part for part in seen if id(part) not in known]
     specks = _specks(seen, max(_SPECK, 4.5 / page.scale))
+    if is_flat and not _are_unlike(specks):
+        return  # few scanners leave paper and glass without any noise: dots or lines on it were drawn
     for part in specks + (_hairs(page, seen, specks) if len(specks) >= _DUSTY else []):
         mask_part(page, part, 0.7)
         _mask_rings(page, part)
@@ -99,6 +105,14 @@ def _is_flat(page: Page) -> bool:
     """Return whether nearly all of a page has the same level."""
     counts = np.bincount(page.levels[..., 0].astype(np.int64).ravel(), minlength=256)
     return bool(counts.max() > _FLAT * counts.sum())
+
+
+def _are_unlike(specks: list[Part]) -> bool:
+    """Return whether specks are many, some of them much fainter than others, as no drawn dots are."""
+    if len(specks) < _MANY:
+        return False
+    faint, dark = np.percentile([part.contrast for part in specks], (10, 90))
+    return bool(dark > _UNLIKE * faint)
 
 
 def _mask_rings(page: Page, part: Part) -> None:
@@ -372,11 +386,9 @@ def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
             if sum(part.contrast > 25 for part in corner) > 4:
                 continue
             dots = [part for part in corner if max(part.width, part.height) <= 3.6 and part.contrast > 25]
-            if (
-                len(dots) == 2
-                and _are_alike(*dots)
-                and _STAPLE[0] < math.dist(*(dot.centre for dot in dots)) < _STAPLE[1]
-            ):
+            is_tiny = all(max(dot.width, dot.height) <= _TINY for dot in dots)
+            least = _HOLES_LEAST if is_tiny else _STAPLE[0]
+            if len(dots) == 2 and _are_alike(*dots) and least < math.dist(*(dot.centre for dot in dots)) < _STAPLE[1]:
                 staples += dots
             if len(dots) == 1 and sum(part.contrast > _FAINT for part in corner) == 1:
                 # Its other hole is off the page, or on a part of it that is turned over.
