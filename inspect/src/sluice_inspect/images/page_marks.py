@@ -1,6 +1,7 @@
 """The marks that scanning and handling leave on a page: holes, staples, dust, corners, creases, bleed-through."""
 
 import math
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,12 @@ _BOX: Final = 12.0  # millimetres of such a box
 _BLEEDING_DARKER: Final = 0.97, 0.75  # share of it that is darker than the page, and where it is blurred even more
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
 _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
+_SHADOW: Final = 0.7  # size of the shadow in a hole at most, as a share of the other part of it
 _STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
+_TINY: Final = 2.35  # millimetres of a tiny one of two, with the cells at its border
+_HOLES_LEAST: Final = 6.8  # the same of tiny ones, on long paper
+_HOLE: Final = 2.05  # millimetres of one of them, with the cells at its border
+_HOLE_DARK: Final = 120.0  # levels
 _WIRE_LEAST: Final = 8.8  # the same of its wire: shorter lines are strokes
 _WIRE_SLIM: Final = 6.0  # times as long as its width, with its shadow
 _BLUE: Final = 0.15  # share of the contrast of ink by which it takes more of the red light
@@ -26,6 +32,7 @@ _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its bor
 _LARGE: Final = 1.5  # times as large as that are some of many, with what compression leaves around them
 _DUSTY: Final = 4  # specks of which some may be that large
 _MANY: Final = 10  # specks of which two may be beside each other
+_UNLIKE: Final = 2.5  # contrast of the darkest of many specks, at least, times that of the faintest
 _GRID: Final = 0.12  # share by which the distances of printed dots vary at most
 _GRID_LEAST, _GRID_MOST = 40, 3000  # such dots
 _FAINT: Final = 30.0  # levels
@@ -45,6 +52,9 @@ _CORNER: Final = (7.0, 56.0)  # millimetres of a corner that is folded over; a l
 _OUTLINES: Final = 5  # straight lines of its outline
 _FLAT: Final = 0.99  # share of a page that has the same level, where there is no noise
 _ALONE: Final = 2.5  # millimetres around it without a mark
+_HAIR: Final = 12.0  # millimetres of a hair at most
+_HAIR_TAKES: Final = 11.0  # levels that it takes of a line of pixels across it, times their millimetres
+_HAIRS_MOST: Final = 4
 _SPECKS_MOST: Final = 300
 
 
@@ -72,16 +82,21 @@ def mask_handling(page: Page) -> None:
     reach = max(1.5, 8 / page.scale)  # as far as blocks of a JPEG reach
     for part in handled:
         mask_part(page, part, reach)
-    if is_flat:
-        return  # no scanner leaves paper and glass without any noise: a dot or a line on it was drawn
-    corners = _folded_corners(parts, width, height)
-    mask_cells(page, corners, reach)
+    corners: list[Part] = []
+    if not is_flat:
+        corners = _folded_corners(parts, width, height)
+        mask_cells(page, corners, reach)
     known = {id(part) for part in handled + corners}
-    for part in _lone([part for part in beyond_doubt(page, everything) if id(part) not in known]):
-        mask_part(page, part, 0.7)
+    if not is_flat:
+        for part in _lone([part for part in beyond_doubt(page, everything) if id(part) not in known]):
+            mask_part(page, part, 0.7)
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
-    for part in _specks([part for part in seen if id(part) not in known], max(_SPECK, 4.5 / page.scale)):
+    seen = [part for part in seen if id(part) not in known]
+    specks = _specks(seen, max(_SPECK, 4.5 / page.scale))
+    if is_flat and not _are_unlike(specks):
+        return  # few scanners leave paper and glass without any noise: dots or lines on it were drawn
+    for part in specks + (_hairs(page, seen, specks) if len(specks) >= _DUSTY else []):
         mask_part(page, part, 0.7)
         _mask_rings(page, part)
 
@@ -90,6 +105,14 @@ def _is_flat(page: Page) -> bool:
     """Return whether nearly all of a page has the same level."""
     counts = np.bincount(page.levels[..., 0].astype(np.int64).ravel(), minlength=256)
     return bool(counts.max() > _FLAT * counts.sum())
+
+
+def _are_unlike(specks: list[Part]) -> bool:
+    """Return whether specks are many, some of them much fainter than others, as no drawn dots are."""
+    if len(specks) < _MANY:
+        return False
+    faint, dark = np.percentile([part.contrast for part in specks], (10, 90))
+    return bool(dark > _UNLIKE * faint)
 
 
 def _mask_rings(page: Page, part: Part) -> None:
@@ -125,10 +148,37 @@ def _specks(parts: list[Part], most: float) -> list[Part]:
     # No letter that small is read if it is faint.
     specks = [p for p in alone if max(p.width, p.height) <= (most if p.contrast >= _FAINT else 1.3 * most)]
     if len(specks) >= _DUSTY:
-        specks = alone
+        large = [part for part in alone if max(part.width, part.height) > most and part.contrast >= _FAINT]
+        if not any(_are_in_line(one, other) for one, other in combinations(large, 2)):
+            specks = alone
     if len(specks) >= _MANY:
         specks = alone + pairs  # by chance
     return specks if len(specks) <= _SPECKS_MOST and not is_grid(specks) else []
+
+
+def _are_in_line(one: Part, other: Part) -> bool:
+    """Return whether two dots are alike, and one is exactly below or beside the other, as those of a list."""
+    apart = min(abs(a - b) for a, b in zip(one.centre, other.centre, strict=True))
+    return apart <= one.unit and _are_alike(one, other)
+
+
+def _hairs(page: Page, parts: list[Part], specks: list[Part]) -> list[Part]:
+    """Return the hairs among dust: a few thin lines, each alone, that take less light than any stroke."""
+    known = {id(part) for part in specks}
+    hairs = []
+    for part in parts:
+        long = math.hypot(part.width, part.height)
+        near = [other for other in parts if part.distance(other) <= _ALONE]
+        if id(part) in known or long > _HAIR or sum(p.contrast >= _RINGS_FAR * part.contrast for p in near) > 1:
+            continue
+        box = np.s_[
+            round(part.top * page.scale) : round(part.bottom * page.scale),
+            round(part.left * page.scale) : round(part.right * page.scale),
+        ]
+        taken = (page.background[box] - page.levels[box]).mean(axis=2).sum() / page.scale**2
+        if abs(float(taken)) <= _HAIR_TAKES * long:
+            hairs.append(part)
+    return hairs if len(hairs) <= _HAIRS_MOST else []
 
 
 def is_grid(parts: list[Part]) -> bool:
@@ -286,8 +336,8 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
     round_ones = [
         part
         for part in _without_shadows(parts)
-        if 3.5 <= part.width <= 13
-        and 3.5 <= part.height <= 13
+        if 3.5 <= part.width <= 15
+        and 3.5 <= part.height <= 15
         and 0.5 < part.width / part.height < 2  # some are punched twice
         and part.size * part.unit**2 > 0.15 * part.width * part.height
     ]
@@ -303,16 +353,23 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
                     abs(other.centre[along] - mirrored) < 0.06 * length
                     and abs(other.centre[across] - part.centre[across]) < 4
                     and 0.7 < other.width / part.width < 1.4
+                    and 0.7 < other.height / part.height < 1.4
                     and (other is not part or len(row) % 2 == 1)
                     for other in row
-                ) and len(row) in {2, 3, 4, 6}:
+                ) and len(row) in {2, 3, 4, 6, 8}:
                     holes.append(part)
     return holes
 
 
 def _without_shadows(parts: list[Part]) -> list[Part]:
-    """Return the parts that are not beside a larger one."""
-    return [part for part in parts if not any(other.size > part.size and part.distance(other) < 1 for other in parts)]
+    """Return the parts that are not beside a much larger one; a second hole is nearly as large as the first."""
+    return [
+        part
+        for part in parts
+        if not any(
+            _SHADOW * other.size > part.size and part.distance(other) < 1 for other in parts if other is not part
+        )
+    ]
 
 
 def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
@@ -329,12 +386,13 @@ def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
             if sum(part.contrast > 25 for part in corner) > 4:
                 continue
             dots = [part for part in corner if max(part.width, part.height) <= 3.6 and part.contrast > 25]
-            if (
-                len(dots) == 2
-                and _are_alike(*dots)
-                and _STAPLE[0] < math.dist(*(dot.centre for dot in dots)) < _STAPLE[1]
-            ):
+            is_tiny = all(max(dot.width, dot.height) <= _TINY for dot in dots)
+            least = _HOLES_LEAST if is_tiny else _STAPLE[0]
+            if len(dots) == 2 and _are_alike(*dots) and least < math.dist(*(dot.centre for dot in dots)) < _STAPLE[1]:
                 staples += dots
+            if len(dots) == 1 and sum(part.contrast > _FAINT for part in corner) == 1:
+                # Its other hole is off the page, or on a part of it that is turned over.
+                staples += [dot for dot in dots if max(dot.width, dot.height) <= _HOLE and dot.contrast > _HOLE_DARK]
             for part in corner:
                 inset = max(height - part.top, width - part.left if right else part.right)
                 # Further away from a lower corner, where staples are rare, it may be a stroke.
