@@ -10,6 +10,7 @@ from sluice_inspect.images.page_model import Page, blurred
 from sluice_inspect.images.page_parts import Part, beyond_doubt, mask_cells, mask_part, parts_of, unexplained
 from sluice_inspect.images.views import max_over_channels
 
+_FAINTEST: Final = 10.0  # levels of marks that are judged in full resolution alone
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
 _BLEEDING_PARTS: Final = 20  # marks of text, unlike those of a box
 _BOX: Final = 12.0  # millimetres of such a box
@@ -451,7 +452,7 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
         page.background += np.clip(blurred(rest, max(1, round(0.5 * page.scale))), -_BLEEDING, 0)
         page.subdued = max(page.subdued, 0.4 * _BLEEDING)
         parts = unexplained(page)
-    if not parts:
+    if not parts or max(part.contrast for part in parts) <= _FAINTEST:
         return True
     if np.percentile([part.contrast for part in parts], 95) > _BLEEDING:
         return False
