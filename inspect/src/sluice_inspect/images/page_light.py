@@ -22,10 +22,10 @@ _TINT: Final = 0.7  # share by which the channels of coloured paper differ at mo
 _MONOTONY: Final = 0.6  # share of the changes of light on a crumpled page that go in one direction
 FACET: Final = 0.13  # share by which the parts of a clearly crumpled page differ in brightness
 FACET_FAINT: Final = 0.04  # the same if no crease is a mark: hills in fog differ by more
-_EVENLY_LIT: Final = 0.96  # share of a page without shadows that is a smooth surface
-_NEARLY_LIT: Final = 0.85  # the same if the rest is faintly darker
-_DARKER_FAINT: Final = 0.04  # share of the light that is missing there
-_LIGHTER_FAINT: Final = 0.02  # share of such a page that is brighter than that surface
+_EVENLY_LIT: Final = 0.94  # share of a page without shadows that is a smooth surface
+_NEARLY_LIT: Final = 0.75  # the same if the rest is faintly darker
+_DARKER_FAINT: Final = 0.06  # share of the light that is missing there
+_LIGHTER_FAINT: Final = 0.01  # share of such a page that is brighter than that surface
 _LIT: Final = 0.4  # the same of a page with shadows
 _HALF_LIT: Final = 0.5  # the same if nothing is lighter
 _MOSTLY_LIT: Final = 0.6  # the same if the shadows are faint
@@ -141,7 +141,7 @@ def _light_of(page: Page) -> _Light | None:
         terms=np.concatenate(terms, axis=1),
         used=used,
         inner=levels[border:-border, border:-border],
-        grain=0.7 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0,
+        grain=0.4 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0,
     )
 
 

@@ -10,7 +10,7 @@ from sluice_inspect.images.page_model import Page, blurred
 from sluice_inspect.images.page_parts import Part, beyond_doubt, mask_cells, mask_part, parts_of, unexplained
 from sluice_inspect.images.views import max_over_channels
 
-_FAINTEST: Final = 10.0  # levels of marks that are judged in full resolution alone
+_FAINTEST: Final = 12.0  # levels of marks that are judged in full resolution alone
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
 _BLEEDING_PARTS: Final = 20  # marks of text, unlike those of a box
 _BOX: Final = 12.0  # millimetres of such a box
