@@ -81,6 +81,15 @@ class Unauthenticated(SluiceError):
     errors = ("Authentication required",)
 
 
+class TokenSpent(SluiceError):
+    """An upload token has taken all the files, or all the attempts, that it allows."""
+
+    status = 401
+    code = "upload_token_spent"
+    message = "Upload token used up"
+    errors = ("This upload link has taken all the files that it allows; ask for a new one",)
+
+
 class ScopeMissing(SluiceError):
     """The caller is known but lacks a scope."""
 

@@ -114,6 +114,13 @@ def assert_unauthenticated(response: httpx.Response) -> None:
     assert_error(response, 401, "Invalid or missing API key", "Authentication required")
 
 
+def assert_spent(response: httpx.Response) -> None:
+    """Assert that an upload token was refused since it has taken all that it allows."""
+    problem = "This upload link has taken all the files that it allows; ask for a new one"
+    assert_error(response, 401, "Upload token used up", problem)
+    assert response.headers["sluice-error-code"] == "upload_token_spent"
+
+
 def assert_not_found(response: httpx.Response) -> None:
     assert_error(response, 404, "Resource not found", "Not found")
 

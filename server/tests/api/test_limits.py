@@ -244,7 +244,9 @@ def test_plan_shows_its_limits_and_usage_no_period_that_cannot_be_read(
     assert (resets.day, resets.hour) == (1, 0)
     assert timedelta(0) < resets - datetime.now(UTC) <= timedelta(days=31)
     unlimited = service.new_client("unlimited")
-    assert data(unlimited.get("/plan"))["limits"][0]["limit"] is None
+    unlimited.store(context=unlimited.create_context())
+    (uploads, *_) = data(unlimited.get("/plan"))["limits"]
+    assert (uploads["used"], uploads["limit"]) == (1, None)
     for asked, field in [
         *(({"from": "2026-02-02", "to": "2026-02-01"}, "to"), ({"from": "2025-01-01", "to": "2026-02-01"}, "from")),
         *(({"from": "20260201"}, "from"), ({"to": "1700000000"}, "to")),

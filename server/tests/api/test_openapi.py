@@ -30,6 +30,10 @@ def document(service: Service) -> dict[str, Any]:
     response = httpx.get(f"{service.url}/openapi.json")
     assert response.status_code == 200
     found: dict[str, Any] = response.json()
+    for methods in found["paths"].values():
+        for operation in methods.values():
+            shown = operation["responses"].items()
+            operation["responses"] = {status: _resolve(found, response) for status, response in shown}
     return found
 
 
@@ -63,6 +67,19 @@ def test_document_is_openapi_3_1_with_valid_schemas_and_words_for_readers(docume
     assert {"upload_file", "list_contexts", "get_report"} <= set(ids)
     text = json.dumps(document)
     assert not re.findall(r"`(?:sluice|uploads|rules|api|kit)\.[a-z_.]+`|(?<!-)\bNone\b|\bTrue\b|`FileRejected`", text)
+
+
+def test_responses_that_operations_share_are_written_once(service: Service) -> None:
+    response = httpx.get(f"{service.url}/openapi.json")
+    written = [
+        json.dumps(one, sort_keys=True)
+        for methods in response.json()["paths"].values()
+        for operation in methods.values()
+        for status, one in operation["responses"].items()
+        if status >= "400" and "$ref" not in one
+    ]
+    assert len(written) == len(set(written))
+    assert len(response.content) < 400_000
 
 
 def test_only_known_routes_are_documented_and_only_500_mentions_a_service_failure(document: dict[str, Any]) -> None:

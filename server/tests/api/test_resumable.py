@@ -117,6 +117,8 @@ def test_what_is_wrong_with_a_creation_is_named(client: ApiClient, context: str)
     for sent in ("context !!!", "context YQ==,context YQ==", "filename /w=="):
         created = tus.create(client, 5, headers={"Upload-Metadata": sent})
         assert_validation_error(created, "Upload-Metadata")
+    parts = tus.create(client, 5, **named, headers={"Upload-Concat": "partial"})
+    assert_validation_error(parts, "Upload-Concat")
     for length in ("", "-1", "1.5", "0x10", "1" * 19):
         assert_validation_error(tus.create(client, length, **named), "Upload-Length")
     versions: list[dict[str, str]] = [{}, {"Tus-Resumable": "0.2.2"}]

@@ -13,6 +13,7 @@ from tests.api.responses import (
     assert_error,
     assert_not_found,
     assert_rejected,
+    assert_spent,
     assert_unauthenticated,
     assert_validation_error,
     bad_values,
@@ -193,7 +194,7 @@ def test_a_spent_token_orders_no_verdict(client: ApiClient) -> None:
     assert upload.patch(TEXT[:-1], 0).status_code == 204
     sender.store(context=shown(client, token)["context"])
     for _ in range(2):
-        assert upload.patch(TEXT[-1:], len(TEXT) - 1).status_code == 401
+        assert_spent(upload.patch(TEXT[-1:], len(TEXT) - 1))
     assert [one["outcome"] for one in client.decisions()] == ["accepted"]
 
 
@@ -233,11 +234,11 @@ def test_token_allows_what_it_and_its_context_both_allow(client: ApiClient) -> N
 
 
 @pytest.mark.engine
-def test_spent_or_expired_token_is_no_credential(client: ApiClient) -> None:
+def test_token_that_is_spent_says_so_and_one_that_expired_is_no_credential(client: ApiClient) -> None:
     token, expired = issue(client), issue(client)
     context = shown(client, token)["context"]
     file_id = holder(client, token).store(context=context)
-    assert_unauthenticated(holder(client, token).upload(context=context))
+    assert_spent(holder(client, token).upload(context=context))
     assert shown(client, token)["attempts"] == 1
     client.delete(f"/files/{file_id}")
     assert shown(client, token)["status"] == "spent"
@@ -249,7 +250,7 @@ def test_spent_or_expired_token_is_no_credential(client: ApiClient) -> None:
     context = shown(client, token)["context"]
     for _ in range(10):
         assert_rejected(holder(client, token).upload(context=context), "file_too_large")
-    assert_unauthenticated(holder(client, token).upload(context=context))
+    assert_spent(holder(client, token).upload(context=context))
     found = shown(client, token)
     assert (found["status"], found["attempts"], found["files_stored"]) == ("spent", 10, 0)
 

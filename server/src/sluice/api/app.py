@@ -3,8 +3,10 @@
 Which engines it uses is decided in `wiring`.
 """
 
+import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
@@ -222,5 +224,31 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             operation["security"] = [] if is_open else [{"credential": []}]
     for foreign in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(foreign, None)
+    components["responses"] = _shared_responses(paths)
     app.openapi_schema = document
     return document
+
+
+def _shared_responses(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the errors that several operations list alike, by name, and refer to them in the operations."""
+    listed = [operation["responses"] for operations in paths.values() for operation in operations.values()]
+    uses = Counter(_fingerprint(response) for each in listed for response in each.values())
+    names: dict[str, str] = {}
+    shared: dict[str, Any] = {}
+    for responses in listed:
+        for status, response in responses.items():
+            content = _fingerprint(response)
+            if status < "400" or uses[content] == 1:
+                continue
+            if content not in names:
+                codes = response["content"]["application/json"]["examples"]
+                name = "-".join((status, *codes))
+                others = sum(other.partition(".")[0] == name for other in shared)
+                names[content] = f"{name}.{others + 1}" if others else name
+                shared[names[content]] = response
+            responses[status] = {"$ref": f"#/components/responses/{names[content]}"}
+    return shared
+
+
+def _fingerprint(response: Mapping[str, Any]) -> str:
+    return json.dumps(response, sort_keys=True)

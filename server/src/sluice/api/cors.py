@@ -17,8 +17,8 @@ from sluice.cors.service import Cors
 _METHODS: Final = "GET, HEAD, POST, PATCH, DELETE, OPTIONS"
 _SENT: Final = (
     "Authorization, Content-Type, Tus-Resumable, Upload-Length, Upload-Offset, Upload-Metadata, Upload-Checksum, "
-    "Upload-Complete, Upload-Draft-Interop-Version, X-HTTP-Method-Override, X-Requested-With, X-Request-ID, "
-    "Idempotency-Key"
+    "Upload-Complete, Upload-Concat, Upload-Draft-Interop-Version, X-HTTP-Method-Override, X-Requested-With, "
+    "X-Request-ID, Idempotency-Key"
 )
 _READ: Final = (
     "Location, Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Offset, "

@@ -24,6 +24,7 @@ from sluice.decisions import repository as decision_rows
 from sluice.errors import (
     NotFound,
     ServiceUnavailable,
+    TokenSpent,
     TooManyRequests,
     Unauthenticated,
     UploadFinished,
@@ -126,8 +127,10 @@ class ResumableUploads:
         tenant_id, token_id = announced.tenant_id, announced.actor_id
         token = await token_rows.lock(connection, tenant_id, token_id)
         left = 0 if token is None else token.max_files - token.files_claimed
-        if left <= 0:
+        if token is None:
             raise Unauthenticated
+        if left <= 0:
+            raise TokenSpent
         number, size = await repository.waiting_of_token(connection, tenant_id, token_id)
         while number >= left:
             if not await repository.cancel_empty_of_token(connection, tenant_id, token_id):
@@ -415,17 +418,19 @@ def _counts_as_small(upload: ResumableUpload, size: int) -> bool:
 
 
 async def _require_verdict(connection: Connection, tenant_id: str, token_id: str) -> None:
-    """Raise `Unauthenticated` unless a token is good for the verdict that has begun; lock it until that is written.
+    """Raise `Unauthenticated` or `TokenSpent` unless a token is good for the verdict that has begun.
 
-    The last byte of an upload may be sent again, so its creation alone bounds nothing. A token that has expired
+    The token is locked until that is written. The last byte of an upload may be sent again, so its creation alone bounds nothing. A token that has expired
     meanwhile is good for the uploads that were begun with it.
     """
     token = await token_rows.lock(connection, tenant_id, token_id)
-    if token is None or token.revoked_at is not None or token.files_claimed >= token.max_files:
+    if token is None or token.revoked_at is not None:
         raise Unauthenticated
+    if token.files_claimed >= token.max_files:
+        raise TokenSpent
     begun = await repository.count_judging(connection, tenant_id, token_id)
     if begun + await token_rows.count_verdicts(connection, tenant_id, token_id) > token.most_attempts:
-        raise Unauthenticated
+        raise TokenSpent
 
 
 async def settle(connection: Connection, attempt: ResumableUpload) -> ResumableUpload:

@@ -17,6 +17,7 @@ from sluice.errors import (
     ContextInactive,
     Invalid,
     NotFound,
+    TokenSpent,
     TooManyRequests,
     Unauthenticated,
     or_not_found,
@@ -130,9 +131,9 @@ class UploadTokens:
         return token, limits
 
     async def authenticate(self, text: str, method: Method, use: TokenUse, *, key: str | None = None) -> Principal:
-        """Return the principal of a presented token; raise `Unauthenticated` for every cause alike.
+        """Return the principal of a presented token; raise `Unauthenticated` for every cause alike, but `TokenSpent`.
 
-        An upload that begins is counted as an attempt, and a spent token is refused too; an expired one is good only to
+        An upload that begins is counted as an attempt, and a spent token is refused; an expired one is good only to
         continue an upload. One whose idempotency `key` an earlier upload had is let in although no upload can begin,
         and is not counted (`UploadPermit.is_counted`), since it usually gets the recorded response. Raise
         `TooManyRequests` for an upload that begins if the key that made the token has no requests left.
@@ -154,7 +155,7 @@ class UploadTokens:
                 if key_hash is not None and await key_rows.is_known(connection, token.tenant_id, key_hash):
                     permit = replace(permit, is_counted=False)
                 elif not await repository.claim_attempt(connection, token.tenant_id, token.token_id, now):
-                    raise Unauthenticated
+                    raise TokenSpent
         return Principal(
             tenant_id=token.tenant_id,
             actor_id=token.token_id,

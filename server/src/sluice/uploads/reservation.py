@@ -21,6 +21,7 @@ from sluice.errors import (
     OutcomeUnknown,
     ServiceUnavailable,
     StorageFull,
+    TokenSpent,
     Unauthenticated,
 )
 from sluice.files import lifecycle
@@ -30,6 +31,7 @@ from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.observe.stages import staged
 from sluice.storage import ObjectStore, StoreError, StoreFull
+from sluice.upload_tokens import repository as token_rows
 from sluice.uploads import repository
 from sluice.uploads.reasons import LIMIT_REASONS, Reason
 from sluice.uploads.speculative_put import SpeculativePut
@@ -75,8 +77,8 @@ async def reserve_step_by_step(
     """Claim all that the file needs and write its row, or change nothing.
 
     `claim` is that of an upload with an idempotency key. Raise `ClaimLost`, `ContextInactive`, `BucketInactive`,
-    `NotFound`, `IdempotencyKeyInUse`, `Unauthenticated` if the key was revoked meanwhile, or the upload token has no
-    file left, or `ServiceUnavailable` if another attempt judges the upload.
+    `NotFound`, `IdempotencyKeyInUse`, `Unauthenticated` if the key was revoked meanwhile, `TokenSpent` if the upload
+    token has no file left, or `ServiceUnavailable` if another attempt judges the upload.
     """
     permit = file.uploader.permit
     async with database.transaction(file.tenant_id) as connection:
@@ -98,7 +100,8 @@ async def reserve_step_by_step(
         if file.counts and month is None:
             raise ClaimLost(Reason.MONTHLY_LIMIT_EXCEEDED)
         if permit is not None and not await repository.claim_token_file(connection, file.tenant_id, permit.token_id):
-            raise Unauthenticated
+            token = await token_rows.find(connection, file.tenant_id, permit.token_id)
+            raise TokenSpent if token is not None and token.revoked_at is None else Unauthenticated
         attempt = file.attempt
         if attempt is not None and not await repository.claim_attempt(
             connection, file.tenant_id, attempt, file.file_id

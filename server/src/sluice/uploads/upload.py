@@ -30,7 +30,7 @@ from sluice.errors import (
     LimitExceeded,
     ServiceUnavailable,
     StorageFull,
-    Unauthenticated,
+    TokenSpent,
 )
 from sluice.idempotency_keys import KeyClaim
 from sluice.kit.clock import Clock
@@ -260,14 +260,14 @@ class Upload:
     async def _count_attempt(self) -> None:
         """Count an upload with a token that was let in as a repetition and is none, before a verdict on it is taken.
 
-        Raise `Unauthenticated` if no upload can begin with the token.
+        Raise `TokenSpent` if no upload can begin with the token.
         """
         if self._permit is None or self._is_counted:
             return
         tenant_id, at = self.snapshot.principal.tenant_id, self._engines.clock()
         async with self._engines.database.transaction(tenant_id) as connection:
             if not await token_rows.claim_attempt(connection, tenant_id, self._permit.token_id, at):
-                raise Unauthenticated
+                raise TokenSpent
         self._is_counted = True
 
     async def _return_attempt(self) -> None:

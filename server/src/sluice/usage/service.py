@@ -38,15 +38,22 @@ class UsageReader:
         """Return the tenant's plan, and what is used of its limits. Raise `NotFound` if there is no such tenant."""
         async with self._database.reading(tenant_id) as connection:
             row = await repository.load_plan(connection, tenant_id)
-        if row is None:
-            raise NotFound
-        is_free = row["plan"] == "free"
-        now: datetime = row["now"]
-        next_month = (datetime(now.year, now.month, 1, tzinfo=UTC) + timedelta(days=32)).replace(day=1)
+            if row is None:
+                raise NotFound
+            is_free, now = row["plan"] == "free", row["now"]
+            first = datetime(now.year, now.month, 1, tzinfo=UTC)
+            # Only the uploads of a plan with a limit are counted as they are admitted.
+            days = (first.date().isoformat(), now.date().isoformat())
+            uploads: int = (
+                row["uploads_per_month"]
+                if is_free
+                else (await repository.load(connection, tenant_id, *days, None))[0].uploads
+            )
+        next_month = (first + timedelta(days=32)).replace(day=1)
         limits = (
             Limit(
                 "uploads_per_month",
-                row["uploads_per_month"],
+                uploads,
                 self._free_uploads_per_month if is_free else None,
                 resets_at=next_month,
             ),

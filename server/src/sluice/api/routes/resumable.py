@@ -82,6 +82,11 @@ async def create_upload(request: Request) -> Response:
     _require_version(request)
     if "upload-defer-length" in request.headers:
         raise Invalid("Upload-Defer-Length: the length must be known")
+    if "upload-concat" in request.headers:
+        raise Invalid(
+            "Upload-Concat: the parts of a file are not joined here, so send it as one upload "
+            "(parallelUploads: 1 in tus-js-client and Uppy)"
+        )
     sent = request.headers.get("upload-metadata", "")
     announced = announced_upload(caller.value, number(request, "upload-length"), read_metadata(sent), sent)
     if has_body(request):

@@ -63,14 +63,17 @@ def operations() -> dict[str, dict[str, Any]]:
         resumable.create_upload,
         "201",
         UPLOAD_SCHEMA,
-        (*SCOPED, *_BODY, *_VERDICT, errors.UploadLengthInconsistent),
+        (*SCOPED, *_BODY, *_VERDICT, errors.TokenSpent, errors.UploadLengthInconsistent),
         [version, _header("Upload-Length"), _header("Upload-Metadata"), _header("Upload-Checksum", required=False)],
     )
     append = _operation(
         resumable.append_to_upload,
         "200",
         UPLOADED_SCHEMA,
-        (*SCOPED, *_BODY, *_VERDICT, errors.UploadTakenOver, errors.UploadLengthInconsistent, errors.UploadComplete),
+        (
+            *(*SCOPED, *_BODY, *_VERDICT, errors.TokenSpent),
+            *(errors.UploadTakenOver, errors.UploadLengthInconsistent, errors.UploadComplete),
+        ),
         [_UPLOAD_ID, version, _header("Upload-Offset"), _header("Upload-Checksum", required=False)],
     )
     append["responses"] = append["responses"] | {"204": {"description": "The bytes are kept; more are missing."}}

@@ -54,6 +54,7 @@ T = TypeVar("T")
 _UploadEnvelope: Final = Envelope[UploadOut]  # made once: pydantic takes longer to make it than to fill it
 _ERRORS: Final = (
     *SCOPED,
+    errors.TokenSpent,
     errors.FileRejected,
     errors.LimitExceeded,
     errors.NotFound,

@@ -33,6 +33,7 @@ from sluice.errors import (
     NotFound,
     ServiceUnavailable,
     SluiceError,
+    TokenSpent,
     Unauthenticated,
     UnsupportedBody,
 )
@@ -263,7 +264,7 @@ def _failed(request: Request, filename: str, error: SluiceError, caller: Princip
     if isinstance(error.report, VerdictReport):
         shown = report_body(error.report, caller, accept_language)
         sentence, report_id = str(shown["message"]), error.report.report_id
-    elif isinstance(error, Unauthenticated):
+    elif isinstance(error, TokenSpent | Unauthenticated):
         sentence, reason = render_page("too_many", {}, locale), "spent"
     elif isinstance(error, Invalid):
         sentence = render("filename_not_allowed.plain", {}, locale)
