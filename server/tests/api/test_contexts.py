@@ -141,7 +141,7 @@ def test_bucket_of_another_tenant_is_refused_as_unknown(s3: object, client: ApiC
 GOOD_VALUES: dict[str, list[Any]] = {
     "display_name": ["x", "x" * 255, "Ünïcødé 文件 🌊"],
     "description": [None, "", "d" * 1000, "🌊" * 1000],
-    "allowed_extensions": [[], ["pdf", "png"]],
+    "allowed_extensions": [[], ["pdf", "png"], ["tar.gz"]],
     "max_file_size_mb": [1, 500],
     "storage_path_template": ["{yyyy}/{mm}/{dd}/{sha256}/{file_id}{extension}", "a" * 500, "plain"],
     "reject_blank_files": [False],

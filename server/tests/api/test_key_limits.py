@@ -143,20 +143,21 @@ def test_key_reads_and_changes_only_files_of_its_contexts(client: ApiClient, lim
 
 
 @pytest.mark.engine
-def test_lists_require_a_context_of_the_key_and_that_of_contexts_shows_those(
-    client: ApiClient, limited: Limited
-) -> None:
+def test_lists_of_a_key_show_what_is_of_its_contexts(client: ApiClient, limited: Limited) -> None:
     own, other, reader = limited
-    client.store(context=own)
+    mine, second = client.store(context=own), client.create_context()
     client.store(context=other)
     for path in ("/files", "/reports", "/quarantine"):
-        assert_limited(reader.get(path), f"context: expected one of {own}, found nothing")
         assert_limited(reader.get(path, context=other), f"context: expected one of {own}, found '{other}'")
-        found = reader.get(path, context=own)
-        assert found.status_code == 200
-        assert {item["context_key"] for item in found.json()["data"]} <= {own}
-    second = client.create_context()
+        for found in (reader.get(path, context=own), reader.get(path)):
+            assert found.status_code == 200
+            assert {item["context_key"] for item in found.json()["data"]} <= {own}
     reader = client.with_credential(client.create_key("metadata", contexts=[own, second]))
+    files = [client.store(context=second), mine]
+    for sort in ({}, {"sort": "-size_bytes"}, {"filename": "note"}):
+        items, pagination = page(reader.get("/files", **sort))
+        assert ({item["file_id"] for item in items}, pagination["total"]) == (set(files), 2)
+    assert_limited(reader.get("/reports"), f"context: expected one of {own}, {second}, found nothing")
     items, pagination = page(reader.get("/contexts", page_size=1))
     assert ([item["context_key"] for item in items], pagination["total"]) == ([second], 2)
     assert page(reader.get("/contexts", status="inactive"))[1]["total"] == 0

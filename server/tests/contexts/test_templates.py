@@ -26,6 +26,8 @@ def key(template: str, *, tenant_id: str = "ten_1", file_id: str = "file_1", ext
         ("{yyyy}-{mm}-{dd}/{file_id}", "2026-03-04/file_1"),
         ("in", "in/file_1.pdf"),
         ("{sha256}{extension}", f"{'ab' * 32}.pdf/file_1.pdf"),
+        ("a/{extension}/{file_id}", "a/.pdf/file_1"),
+        ("a/{extension}", "a/.pdf/file_1.pdf"),
     ],
 )
 def test_a_template_renders_to_a_key(template: str, expected: str) -> None:
@@ -38,7 +40,8 @@ def test_a_template_renders_to_a_key(template: str, expected: str) -> None:
     [
         *("", "/a", "a/", "a//b", "..", "a/../b", "a/./b", "a/ /b", "{file_id}/.."),
         *("{unknown}", "{}", "{file_id", "file_id}", "{file_id!r}", "{file_id.__class__}", "{file_id:>99}"),
-        *("{{file_id}}", "a\\b", "a\0b", "a\nb", "é", "{extension}", "a/{extension}", "a%2fb"),
+        *("{{file_id}}", "a\\b", "a\0b", "a\nb", "é", "{extension}", "{extension}/", "a%2fb"),
+        "{extension}/_incoming/{file_id}",
         "{context_key}/" * 8 + "{file_id}",
         *("_incoming", "_incoming/upl_1-{file_id}", "_exports/{file_id}", ".sluice-probe/{file_id}"),
         *("_{context_key}/{file_id}", "{extension}-probe/{file_id}", "{extension}_incoming/{file_id}"),
@@ -78,6 +81,7 @@ def test_an_unknown_placeholder_is_refused_with_the_known_ones() -> None:
 @pytest.mark.asvs("5.3.2")
 def test_an_unusual_extension_is_left_out_of_the_key(extension: str) -> None:
     assert key("{file_id}{extension}", extension=extension) == "file_1"
+    assert key("a/{extension}/{file_id}", extension=extension) == "a/file_1"
 
 
 @given(st.text(alphabet="ab./{} file_idextenson-", max_size=40), st.text(max_size=20))

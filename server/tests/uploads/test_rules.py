@@ -79,6 +79,7 @@ def report(**changes: Any) -> dict[str, Any]:
 BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
     (Reason.EXTENSION_NOT_ALLOWED, {"extension": "exe"}),
     (Reason.EXTENSION_NOT_ALLOWED, {"extension": ""}),
+    (Reason.EXTENSION_NOT_ALLOWED, {"filename": "a.gz", "extension": "gz"}),
     (Reason.FILENAME_NOT_ALLOWED, {"filename": "A.pdf"}),
     (Reason.FILE_TOO_LARGE, {"size_bytes": 101}),
     (Reason.FILE_TOO_SMALL, {"size_bytes": 9}),

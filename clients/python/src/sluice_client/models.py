@@ -500,6 +500,9 @@ class ApiKeyCreated(Model):
     name: str
     scopes: list[str]
     expires_at: datetime | None
+    contexts: list[str]
+    allowed_networks: list[str]
+    rate_per_minute: int | None
 
 
 class ApiKeyRotated(Model):

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Path, Query, Request, Response, params
 from fastapi.dependencies.utils import get_flat_params
-from pydantic import AwareDatetime, BeforeValidator
+from pydantic import BeforeValidator
 from pydantic_core import PydanticKnownError
 
 from sluice import services as bundle
@@ -46,15 +46,6 @@ def _digits(value: object) -> object:
 # Behind a `Query`: an integer in the one form that all readers share. Pydantic also accepts `1_0`, `+1`, ` 1`, `1.0`
 # and `01`.
 DIGITS: Final = BeforeValidator(_digits)
-
-
-def _moment(value: object) -> object:
-    if isinstance(value, str) and "-" not in value.lstrip("-"):
-        raise ValueError("expected a moment such as 2026-01-31T12:00:00Z")  # and no number of seconds since 1970
-    return value
-
-
-Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
 
 
 def _day(value: object) -> object:

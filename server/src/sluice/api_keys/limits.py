@@ -31,6 +31,18 @@ def require_context(principal: Principal, context_key: str | None) -> None:
         raise KeyLimited(f"context: expected one of {_listed(allowed)}, found {found}")
 
 
+def context_of_list(principal: Principal, context_key: str | None) -> str | None:
+    """Return the context of which the caller may list what is in it: the one asked for, or the only one of a key.
+
+    None: all. Raise `KeyLimited` for a context that is none of the key's, and if it has several and none was named.
+    """
+    allowed = principal.limits.contexts
+    if context_key is None and len(allowed) == 1:
+        return allowed[0]
+    require_context(principal, context_key)
+    return context_key
+
+
 def require_address(limits: KeyLimits, address: str) -> None:
     """Raise `KeyLimited` unless a client at `address` may use the key."""
     if limits.networks and not _is_within(address, limits.networks):

@@ -84,7 +84,10 @@ def render(
         "extension": f".{extension}" if _SAFE_EXTENSION.fullmatch(extension) else "",
         "sha256": sha256,
     }
-    parts = _TOKEN.split(_with_unique_tail(template))  # literal text and placeholder names take turns
+    whole = _with_unique_tail(template)
+    parts = _TOKEN.split(
+        whole if values["extension"] else _without_extension(whole)
+    )  # literal text and placeholder names take turns
     parts[1::2] = map(values.__getitem__, parts[1::2])
     return outside_service_folders("".join(parts))
 
@@ -93,9 +96,14 @@ def _with_unique_tail(template: str) -> str:
     return template if "{file_id}" in template else template + _UNIQUE_TAIL
 
 
+def _without_extension(template: str) -> str:
+    """Return the template for a file without an extension: a segment that is nothing else is left out."""
+    segments = (segment for segment in template.split("/") if segment != "{extension}")
+    return "/".join(segments).replace("{extension}", "")
+
+
 def _validate_segments(template: str) -> None:
-    # A segment may be only an extension, which may render as nothing: judged as its worst case.
-    worst = template.replace("{extension}", "")
+    worst = _without_extension(template)
     if not worst:
         raise BadTemplate("would make an empty path")
     if worst.startswith("/") or worst.endswith("/") or "//" in worst:
@@ -108,10 +116,11 @@ def _validate_segments(template: str) -> None:
 
 
 def _validate_folder(template: str) -> None:
-    parts = _TOKEN.split(template.partition("/")[0])
-    for folder in SERVICE_FOLDERS:
-        if _can_render(parts, folder):
-            raise BadTemplate(f"could lead into {folder}, a folder of the service's own")
+    for possible in (template, _without_extension(template)):
+        parts = _TOKEN.split(possible.partition("/")[0])
+        for folder in SERVICE_FOLDERS:
+            if _can_render(parts, folder):
+                raise BadTemplate(f"could lead into {folder}, a folder of the service's own")
 
 
 def _can_render(parts: Sequence[str], text: str) -> bool:

@@ -37,7 +37,8 @@ class FileFilter:
     """A filter of stored files; None matches any. `filename` is a part of the name, searched in the newest files.
 
     `metadata` are names with their values as text; `created_after` is the first moment and `created_before` the first
-    one too late, by the moment at which the bytes of a file were complete.
+    one too late, by the moment at which the bytes of a file were complete. `contexts` are those that a key is limited
+    to, empty if to none.
     """
 
     context_key: str | None = None
@@ -50,6 +51,7 @@ class FileFilter:
     min_size: int | None = None
     status: FileStatus | None = None
     metadata: tuple[tuple[str, str], ...] = ()
+    contexts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,9 @@ def _leads(tenant_id: str, wanted: FileFilter) -> list[_Lead]:
         if None not in named.values():
             equal = [_columns[name] == value for name, value in named.items()]
             leads.append(_Lead(_ids(tenant_id, *equal, *_period(_columns.file_id, wanted)), replace(period, **named)))
+    if wanted.contexts:
+        ids = _ids(tenant_id, _columns.context_key.in_(wanted.contexts), *_period(_columns.file_id, wanted))
+        leads.append(_Lead(ids, replace(period, contexts=wanted.contexts), in_order=False))
     if wanted.min_size is not None:
         leads.append(_by_size(tenant_id, wanted))
     return [*leads, _Lead(_ids(tenant_id, *_period(_columns.file_id, wanted)), period)]
@@ -188,6 +191,8 @@ def _conditions(tenant_id: str, wanted: FileFilter) -> list[ColumnElement[bool]]
         value = getattr(wanted, name)
         if value is not None:
             conditions.append(_columns[name] == value)
+    if wanted.contexts:
+        conditions.append(_columns.context_key.in_(wanted.contexts))
     if wanted.filename is not None:
         lowered = func.lower(_columns.original_filename)
         # SQLite folds the case of ASCII letters alone.

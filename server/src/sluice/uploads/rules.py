@@ -6,7 +6,7 @@ interface: extension, size, rate, plan, quota, integrity, blank, malware; polici
 same facts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -184,9 +184,15 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
     return True
 
 
+def _is_allowed(facts: Facts, extensions: Collection[str]) -> bool:
+    """Return whether a file has one of the extensions; one with a dot in it, such as tar.gz, is the end of its name."""
+    name = facts.filename.rstrip(". ").lower()
+    return any(facts.extension == each or ("." in each and name.endswith(f".{each}")) for each in extensions)
+
+
 def judge_name_and_size(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     """Yield what the name and the size fail; a size that may still grow has no hash."""
-    if rules.allowed_extensions and facts.extension not in rules.allowed_extensions:
+    if rules.allowed_extensions and not _is_allowed(facts, rules.allowed_extensions):
         found = f"'.{facts.extension}'" if facts.extension else "none"
         detail = f"found {found}, expected one of {', '.join(rules.allowed_extensions)}"
         yield Rejection(

@@ -49,6 +49,9 @@ async def create_api_key(body: CreateKey, by: ByCaller, services: Services) -> E
         name=issued.key.name,
         scopes=list(issued.key.scopes),
         expires_at=issued.key.expires_at,
+        contexts=list(issued.key.contexts),
+        allowed_networks=list(issued.key.allowed_networks),
+        rate_per_minute=issued.key.rate_per_minute,
     )
     return Envelope(message="API key created", data=created)
 

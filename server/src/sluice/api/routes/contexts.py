@@ -83,7 +83,7 @@ async def replay_change(
     """
     context = await services.contexts.with_changes(principal.tenant_id, context_key, body.changes.changes())
     now = utc_now()
-    since = body.beginning(now)
+    since = body.since
     replay, truncated = await services.reports.replay(
         principal.tenant_id, context.context_key, Rules.of(context), since=since, until=now
     )

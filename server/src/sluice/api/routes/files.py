@@ -1,5 +1,6 @@
 """File endpoints besides the upload, which streams and has a module of its own."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -12,7 +13,6 @@ from sluice.api.parameters import (
     WARNS_OF_UNKNOWN,
     ByCaller,
     Caller,
-    Moment,
     PageParameters,
     Services,
     add_warning,
@@ -22,6 +22,7 @@ from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.files import DeletedFile, DownloadUrl, FileItem, FileMetadata, RestoredFile
 from sluice.api.schemas.holds import FileHold, HoldOut, SetHold
 from sluice.api.schemas.jobs import METADATA_NAME, METADATA_VALUE, MOST_PAIRS, SHA256
+from sluice.api.schemas.moment import Moment
 from sluice.api_keys.limits import require_context
 from sluice.errors import Invalid
 from sluice.files import FileFilter, FileRecord, Life
@@ -111,13 +112,19 @@ async def list_files(
     wanted: Annotated[FileFilter, Depends(_file_filter)],
     sort: Annotated[FileOrder, Query(description="`-` in front: the newest, or the largest, first.")] = "-created_at",
 ) -> PagedEnvelope[FileItem]:
-    """List or search the tenant's files, newest first.
+    """List or search the tenant's files, newest first; with a key that is limited to contexts, the files of these.
 
     By context and uploader alone all files are listed. With any other parameter `total` counts to 10,000. If each
     filter alone has more files than that, only the first 10,000 of the list are compared with the others, and the
     header `Warning` says so.
     """
-    require_context(principal, wanted.context_key)
+    allowed = principal.limits.contexts
+    if wanted.context_key is not None:
+        require_context(principal, wanted.context_key)
+    elif len(allowed) == 1:
+        wanted = replace(wanted, context_key=allowed[0])
+    else:
+        wanted = replace(wanted, contexts=allowed)
     found = await services.files.search(principal.tenant_id, wanted, sort, request)
     if not found.is_complete:
         add_warning(

@@ -13,7 +13,7 @@ from sluice.api.parameters import DIGITS, ByCaller, Caller, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.routes.downloads import begun
 from sluice.api.schemas.envelope import NOT_BLANK, PLAIN_LINES, Envelope, RequestBody, ResponseBody
-from sluice.api_keys.limits import require_context
+from sluice.api_keys.limits import context_of_list
 from sluice.audit import AuditAction
 from sluice.files import Quarantined
 from sluice.files.lifecycle import ReviewOutcome
@@ -133,8 +133,8 @@ async def list_quarantined_files(
     unknown = sorted(request.query_params.keys() - _PARAMETERS)
     if unknown:
         raise errors.Invalid(*(f"{name}: unknown parameter" for name in unknown))
-    require_context(principal, context)
-    found = await services.quarantine.list_some(principal.tenant_id, context, after, limit)
+    of_context = context_of_list(principal, context)
+    found = await services.quarantine.list_some(principal.tenant_id, of_context, after, limit)
     return Envelope(message="Quarantine listed", data=[QuarantinedFile.of(file) for file in found])
 
 

@@ -6,11 +6,12 @@ from fastapi import APIRouter, Header, Query
 
 from sluice import errors
 from sluice.api.documented import SCOPED, responses
-from sluice.api.parameters import REFUSES_UNKNOWN, Caller, Moment, PageParameters, Services
+from sluice.api.parameters import REFUSES_UNKNOWN, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
+from sluice.api.schemas.moment import Moment
 from sluice.api.schemas.reports import FullReport, full_report
-from sluice.api_keys.limits import require_context
+from sluice.api_keys.limits import context_of_list
 from sluice.decisions import DecisionFilter
 from sluice.uploads.reasons import Reason
 from sluice.uploads.values import VerdictOutcome
@@ -43,8 +44,8 @@ async def list_reports(
     language: Language = None,
 ) -> PagedEnvelope[FullReport]:
     """List the reports of the tenant's uploads, newest first. `total` counts to 10,000."""
-    require_context(principal, context)
-    wanted = DecisionFilter(context, outcome, reason, uploaded_by, filename, since, until)
+    of_context = context_of_list(principal, context)
+    wanted = DecisionFilter(of_context, outcome, reason, uploaded_by, filename, since, until)
     page = await services.reports.list_page(principal.tenant_id, wanted, request)
     items = [full_report(report, language) for report in page.items]
     return PagedEnvelope(message="Reports listed", data=items, pagination=pagination_of(page))

@@ -114,6 +114,9 @@ class KeyCreated(ResponseBody):
     name: str
     scopes: list[str]
     expires_at: datetime | None
+    contexts: list[str]
+    allowed_networks: list[str]
+    rate_per_minute: int | None
 
 
 class KeyRotated(ResponseBody):

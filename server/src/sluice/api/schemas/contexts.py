@@ -23,9 +23,9 @@ from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
 
 
 def _extension(text: str) -> str:
-    bare = text.removeprefix(".")
-    if not bare or bare != bare.strip() or any(letter in "./\\" for letter in bare):
-        raise ValueError("expected one extension such as 'pdf': the part after the last dot")
+    parts = text.removeprefix(".").split(".")
+    if not all(part and part == part.strip() and "/" not in part and "\\" not in part for part in parts):
+        raise ValueError("expected one extension such as 'pdf' or 'tar.gz': what follows a dot of a name")
     return text
 
 

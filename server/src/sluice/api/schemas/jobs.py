@@ -3,9 +3,10 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody
+from sluice.api.schemas.moment import Moment
 from sluice.files import FileFilter
 from sluice.files.lifecycle import Refusal
 from sluice.files.record import FileStatus
@@ -19,13 +20,6 @@ METADATA_VALUE: Final = 200
 MOST_PAIRS: Final = 5
 
 
-def _moment(value: object) -> object:
-    if not isinstance(value, str) or "-" not in value.lstrip("-"):  # and no number of seconds since 1970
-        raise ValueError("expected a moment as text, such as 2026-01-31T12:00:00Z")
-    return value
-
-
-_Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_moment)]
 _Text = Annotated[str, Field(min_length=1, max_length=255), PLAIN]
 _Pairs = dict[
     Annotated[str, Field(min_length=1, max_length=METADATA_NAME), PLAIN],
@@ -41,8 +35,8 @@ class FileQuery(RequestBody):
     filename: _Text | None = None
     sha256: Annotated[str, Field(pattern=SHA256)] | None = None
     content_type: _Text | None = None
-    created_after: _Moment | None = None
-    created_before: _Moment | None = None
+    created_after: Moment | None = None
+    created_before: Moment | None = None
     min_size: Annotated[int, Field(ge=0, le=2**40)] | None = None
     status: FileStatus | None = None
     metadata: Annotated[_Pairs, Field(max_length=MOST_PAIRS, description="Names with their values as text.")] | None = (

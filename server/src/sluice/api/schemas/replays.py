@@ -1,38 +1,16 @@
 """Bodies of a replay: the change of a context's rules, and what it would have done to earlier uploads."""
 
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from datetime import datetime
+from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from sluice.api.schemas.contexts import RuleChanges
 from sluice.api.schemas.envelope import RequestBody, ResponseBody
+from sluice.api.schemas.moment import Moment
 from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import WHY, Group, Replay, Unknown
-
-_AGO: Final = re.compile("([1-9][0-9]{0,4})([dhm])", re.ASCII)
-_UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
-
-
-def _beginning(text: str, now: datetime) -> datetime:
-    """Return the moment that `text` names; raise `ValueError`."""
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return now - int(ago[1]) * _UNITS[ago[2]]
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a moment without a zone")
-    return moment
-
-
-def _readable(text: str) -> str:
-    try:
-        _beginning(text, datetime.now(UTC))
-    except (ValueError, OverflowError) as fault:
-        raise ValueError("expected days, hours or minutes such as '7d', or a moment in ISO 8601 with a zone") from fault
-    return text
 
 
 class ReplayRequest(RequestBody):
@@ -40,18 +18,8 @@ class ReplayRequest(RequestBody):
 
     changes: RuleChanges = Field(description="Rules of the context to be changed; those not sent stay as they are.")
     since: Annotated[
-        str,
-        Field(
-            max_length=40,
-            description="The earliest upload: a number of days, hours or minutes ago (`7d`), or a moment (ISO 8601).",
-            examples=["7d", "2026-01-01T00:00:00Z"],
-        ),
-        AfterValidator(_readable),
-    ] = "7d"
-
-    def beginning(self, now: datetime) -> datetime:
-        """Return the moment of the earliest upload."""
-        return _beginning(self.since, now)
+        Moment, Field(description="The earliest upload: a time ago (`7d`), or a moment.", validate_default=True)
+    ] = "7d"  # type: ignore[assignment]  # read as every moment that is sent
 
 
 class ReplaySample(ResponseBody):

@@ -4,21 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AliasChoices, AwareDatetime, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
 from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting
+from sluice.api.schemas.moment import Moment
 from sluice.events.catalogue import TYPES
 from sluice.webhooks.endpoint import ALL_EVENTS, DeliveryState, EndpointStatus
 from sluice.webhooks.service import EndpointDraft, IssuedEndpoint
-
-
-def _text(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError("expected a moment as text, such as 2026-01-31T12:00:00Z")  # noqa: TRY004  (pydantic's way)
-    return value
-
-
-Moment = Annotated[AwareDatetime, BeforeValidator(_text)]
 
 HookUrl = Annotated[
     str,

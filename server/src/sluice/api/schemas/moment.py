@@ -1,0 +1,42 @@
+"""A moment in a body or a query parameter: a date and time with a zone, or a time ago."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from pydantic import AwareDatetime, BeforeValidator, Field, WithJsonSchema
+
+_AGO: Final = re.compile("([1-9][0-9]{0,3})([mhdw])", re.ASCII)
+_UNITS: Final = {
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+
+
+def _read(value: object) -> object:
+    if isinstance(value, str):
+        ago = _AGO.fullmatch(value)
+        if ago is not None:
+            return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
+        if "-" in value.lstrip("-"):  # and no number of seconds since 1970
+            return value
+    raise ValueError(
+        "expected a moment with a zone such as 2026-01-31T12:00:00Z, or a time ago such as 30m, 12h, 7d, 2w"
+    )
+
+
+Moment = Annotated[
+    AwareDatetime,
+    Field(strict=False),
+    BeforeValidator(_read),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "anyOf": [{"format": "date-time"}, {"pattern": "^[1-9][0-9]{0,3}[mhdw]$"}],
+            "description": "A moment with a zone, or minutes, hours, days or weeks ago (`30m`, `12h`, `7d`, `2w`).",
+            "examples": ["7d", "2026-01-31T12:00:00Z"],
+        }
+    ),
+]
