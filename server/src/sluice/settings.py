@@ -252,7 +252,7 @@ class Settings(BaseSettings):
     oidc_issuer: str | None = Field(None, description="OIDC issuer whose tokens are accepted.")
     oidc_jwks_url: HttpUrl | None = Field(None, description="Address of that issuer's keys.")
     oidc_algorithms: Names = Field(
-        ("RS256",), description="Algorithms, comma-separated, of that issuer: RS256, PS256, ES256, EdDSA."
+        ("RS256",), description="Algorithms, comma-separated, of that issuer: RS256, PS256, ES256, Ed25519, EdDSA."
     )
     oidc_rsa_bits: int = Field(
         2048,

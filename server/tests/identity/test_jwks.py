@@ -14,7 +14,7 @@ def parse_one(member: object, algorithms: frozenset[str] = ALGORITHMS) -> Truste
     return keys[0] if keys else None
 
 
-@each_row("algorithm, expected", [("RS256", {"RS256", "PS256"}), ("ES256", {"ES256"}), ("EdDSA", {"EdDSA"})])
+@each_row("algorithm, expected", [("RS256", {"RS256", "PS256"}), ("ES256", {"ES256"}), ("EdDSA", {"EdDSA", "Ed25519"})])
 def test_each_key_type_is_parsed_with_its_algorithms(algorithm: str, expected: set[str]) -> None:
     key = parse_one(jwk(key_for(algorithm), kid="k1"))
     assert key is not None

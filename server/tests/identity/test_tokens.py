@@ -29,7 +29,7 @@ def assert_not_verified(text: str, algorithm: str, key: str = "one") -> None:
         verify_signature(parse_token(text), key_for(algorithm, key).public_key())
 
 
-@each_row("algorithm", ["RS256", "PS256", "ES256", "EdDSA"])
+@each_row("algorithm", ["RS256", "PS256", "ES256", "Ed25519", "EdDSA"])
 def test_valid_token_is_parsed_and_verified_by_its_key_alone(algorithm: str) -> None:
     read = parse_token(token(algorithm, header={"kid": "k1"}))
     assert (read.algorithm, read.key_id, read.claims) == (algorithm, "k1", CLAIMS)

@@ -51,7 +51,7 @@ def ed_key(name: str = "one") -> ed25519.Ed25519PrivateKey:
 def key_for(algorithm: str, name: str = "one") -> PrivateKey:
     if algorithm == "ES256":
         return ec_key(name)
-    return ed_key(name) if algorithm == "EdDSA" else rsa_key(name)
+    return ed_key(name) if algorithm in {"EdDSA", "Ed25519"} else rsa_key(name)
 
 
 def jwk(private: PrivateKey, **members: object) -> dict[str, Any]:
@@ -78,7 +78,8 @@ def forge(private: PrivateKey, header: object, claims: object, *, algorithm: str
     """Return a token with any header and claims (bytes are used unchanged) and a valid signature of `algorithm`."""
     parts = [part if isinstance(part, bytes) else json.dumps(part).encode() for part in (header, claims)]
     signed = ".".join(b64(part) for part in parts)
-    return f"{signed}.{b64(get_default_algorithms()[algorithm].sign(signed.encode(), private))}"
+    by_pyjwt = "EdDSA" if algorithm == "Ed25519" else algorithm  # which does not know the name of RFC 9864
+    return f"{signed}.{b64(get_default_algorithms()[by_pyjwt].sign(signed.encode(), private))}"
 
 
 def token(algorithm: str = "EdDSA", *, key: str = "one", header: dict[str, Any] | None = None, **claims: Any) -> str:

@@ -66,16 +66,19 @@ def verify_receipt(receipt: str, public_keys: PublicKeys | Mapping[str, Any]) ->
     `public_keys` is the response of `client.service.receipt_keys()`, or a kept copy of it. Compare `sha256` with that
     of the file yourself. Needs `sluice-client[receipts]`.
     """
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  (an extra)
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415  (an extra)
+    try:
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  (an extra)
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415  (an extra)
+    except ImportError as fault:
+        raise ImportError("verify_receipt needs an extra: pip install 'sluice-client[receipts]'") from fault
 
     try:
         known = public_keys if isinstance(public_keys, PublicKeys) else PublicKeys.model_validate(public_keys)
         signed, _, signature = receipt.rpartition(".")
         head, _, payload = signed.partition(".")
         header = json.loads(_decoded(head))
-        expected = (header["kid"], "EdDSA", "sluice-receipt+jws")
-        key = next(one for one in known.keys if (one.kid, header["alg"], header["typ"]) == expected)
+        is_receipt = header["typ"] == "sluice-receipt+jws" and header["alg"] in {"Ed25519", "EdDSA"}
+        key = next(one for one in known.keys if is_receipt and one.kid == header["kid"])
         Ed25519PublicKey.from_public_bytes(_decoded(key.x)).verify(_decoded(signature), signed.encode())
         stated: dict[str, Any] = json.loads(_decoded(payload))
     except InvalidSignature as fault:

@@ -116,5 +116,5 @@ def _member(jwk: Mapping[str, object], name: str) -> bytes:
 _KEY_TYPES: Final[Mapping[str, tuple[frozenset[str], Callable[[Mapping[str, object]], PublicKey]]]] = {
     "RSA": (frozenset({"RS256", "PS256"}), _rsa),
     "EC": (frozenset({"ES256"}), _p256),
-    "OKP": (frozenset({"EdDSA"}), _ed25519),
+    "OKP": (frozenset({"Ed25519", "EdDSA"}), _ed25519),
 }

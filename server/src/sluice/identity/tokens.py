@@ -23,7 +23,7 @@ from sluice.kit.text import TENANT_ID_RULE, is_tenant_id
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
-ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "EdDSA"})
+ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "Ed25519", "EdDSA"})
 MAX_TOKEN_LENGTH: Final = 8192
 _PARTS: Final = 3
 _MAX_KEY_ID: Final = 256
@@ -32,7 +32,9 @@ _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]+")
 # Keys, or addresses of keys, that an attacker would choose; extensions, encryption and nesting, which are not
 # supported.
 _REFUSED_HEADERS: Final = frozenset({"crit", "jwk", "jku", "x5u", "x5c", "b64", "zip", "enc", "cty"})
-_VERIFIERS: Final = {name: algorithm for name, algorithm in get_default_algorithms().items() if name in ALGORITHMS}
+_KNOWN: Final = get_default_algorithms()
+# PyJWT does not know Ed25519 by its name of RFC 9864.
+_VERIFIERS: Final = {name: _KNOWN["EdDSA" if name == "Ed25519" else name] for name in ALGORITHMS}
 _MAX_TEXT: Final = 255
 _LEEWAY_SECONDS: Final = 30.0
 

@@ -3,7 +3,7 @@
     {"private": "<64 hex digits>", "keys": [{"kid": "…", "x": "<base64url>", "since": "2026-11-23"}, …]}
 
 The last of `keys` belongs to `private`. A receipt is a JWS in its compact form (RFC 7515), signed with Ed25519 (RFC
-8037); the id of a key is its thumbprint (RFC 7638).
+9864); the id of a key is its thumbprint (RFC 7638).
 """
 
 import base64
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from jwt.algorithms import OKPAlgorithm
 from jwt.api_jws import PyJWS
 from jwt.exceptions import PyJWTError
 
@@ -25,9 +26,18 @@ from sluice.kit.secret_files import SecretFileRefused, load_or_make, locked, rea
 from sluice.kit.strict_json import NotStrictJson, read_json
 
 TYPE: Final = "sluice-receipt+jws"
-_ALGORITHM: Final = "EdDSA"
+_ALGORITHM: Final = "Ed25519"  # RFC 9864, which deprecates the name before it
+_ALGORITHMS: Final = (_ALGORITHM, "EdDSA")
 _KEY_BYTES: Final = 32
-_JWS: Final = PyJWS(algorithms=[_ALGORITHM])
+
+
+def _jws() -> PyJWS:
+    known = PyJWS(algorithms=["EdDSA"])
+    known.register_algorithm(_ALGORITHM, OKPAlgorithm())  # which PyJWT does not know by this name
+    return known
+
+
+_JWS: Final = _jws()
 
 
 class InvalidReceipt(Exception):
@@ -95,13 +105,13 @@ def verify_receipt(receipt: str, public_keys: Mapping[str, Any]) -> dict[str, An
     """Return the payload of a receipt that a key of the set signed; raise `InvalidReceipt`."""
     try:
         header = _JWS.get_unverified_header(receipt)
-        if header.get("alg") != _ALGORITHM or header.get("typ") != TYPE:
+        if header.get("alg") not in _ALGORITHMS or header.get("typ") != TYPE:
             raise InvalidReceipt(f"It is no receipt: expected the algorithm {_ALGORITHM} and the type {TYPE}.")
         found = [key for key in public_keys["keys"] if key["kid"] == header.get("kid")]
         if not found:
             raise InvalidReceipt("It is signed with a key that is not among the known ones.")
         key = Ed25519PublicKey.from_public_bytes(_decode(found[0]["x"]))
-        payload = read_json(_JWS.decode(receipt, key, algorithms=[_ALGORITHM]))
+        payload = read_json(_JWS.decode(receipt, key, algorithms=list(_ALGORITHMS)))
     except PyJWTError as fault:
         raise InvalidReceipt("Its signature does not match: it was changed, or is no receipt.") from fault
     except (KeyError, TypeError, ValueError, binascii.Error) as fault:

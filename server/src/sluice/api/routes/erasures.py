@@ -76,7 +76,7 @@ class ErasureOut(ResponseBody):
 class ErasureReceiptOut(ResponseBody):
     """One page of the signed list of what an erasure did."""
 
-    receipt: str = Field(description="A JWS in its compact form, signed with Ed25519 (`EdDSA`).")
+    receipt: str = Field(description="A JWS in its compact form, signed with Ed25519 (RFC 9864).")
     page: int = Field(description="Which page this is.")
     pages: int = Field(description="How many pages there are, of 1,000 files each.")
 

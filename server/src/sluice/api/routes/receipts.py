@@ -19,7 +19,7 @@ keys_router = APIRouter(tags=["Public keys"])
 class ReceiptOut(ResponseBody):
     """A signed receipt."""
 
-    receipt: str = Field(description="A JWS in its compact form, signed with Ed25519 (`EdDSA`).")
+    receipt: str = Field(description="A JWS in its compact form, signed with Ed25519 (RFC 9864).")
     keys_path: Literal["/.well-known/sluice-receipts.json"] = Field(
         PUBLIC_KEYS, description="Where the public keys are, below the address of the service."
     )
@@ -30,7 +30,7 @@ class PublicKey(ResponseBody):
 
     kty: Literal["OKP"] = Field(description="An octet key pair.")
     crv: Literal["Ed25519"] = Field(description="The curve.")
-    alg: Literal["EdDSA"] = Field(description="The algorithm.")
+    alg: Literal["Ed25519"] = Field(description="The algorithm.")
     use: Literal["sig"] = Field(description="It signs.")
     kid: str = Field(description="The thumbprint of the key (RFC 7638).")
     x: str = Field(description="The public key, in base64url.")
