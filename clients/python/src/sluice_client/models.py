@@ -447,6 +447,8 @@ class QuarantinedFile(Model):
     uploaded_by: str
     report_id: str
     quarantined_at: datetime
+    reason: str | None
+    detail: str | None
     threat: str | None
     scanned_with: str | None
     scanned_at: datetime | None

@@ -55,12 +55,12 @@ def list_quarantined(
         found = _pages(service, context)
     output.listing(
         found,
-        ("file", "context", "name", "threat", "since", *(("tenant",) if local else ())),
+        ("file", "context", "name", "why", "since", *(("tenant",) if local else ())),
         lambda one: (
             one["file_id"],
             one["context_key"],
             one["original_filename"],
-            one["threat"] or "-",
+            one["threat"] or one["reason"] or "-",
             _moment(one["quarantined_at"]),
             *((one["tenant_id"],) if local else ()),
         ),

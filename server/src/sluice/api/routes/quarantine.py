@@ -19,6 +19,7 @@ from sluice.files import Quarantined
 from sluice.files.lifecycle import ReviewOutcome
 from sluice.kit.disposition import attachment
 from sluice.kit.protected_zip import ProtectedZip
+from sluice.uploads.reasons import Reason
 
 router = APIRouter(prefix="/api/v1/quarantine", tags=["Quarantine"], route_class=GuardedRoute)
 
@@ -53,10 +54,12 @@ class QuarantinedFile(ResponseBody):
     uploaded_by: str
     report_id: str
     quarantined_at: datetime = Field(description="Since when.")
-    threat: str | None = Field(
-        description="What a later scan found. Null if it found nothing, or the upload failed a check that is in "
-        "quarantine mode: its report has the reason."
+    reason: str | None = Field(
+        description="The code of the check in quarantine mode that the upload failed, `virus_detected` if a later scan "
+        "found a threat. Null if its report is no longer kept."
     )
+    detail: str | None = Field(description="What that check found. Null if it was a later scan.")
+    threat: str | None = Field(description="What a later scan found, null if it was a check of the upload.")
     scanned_with: str | None = Field(description="The engine of the last scan; null if there was none.")
     scanned_at: datetime | None = Field(description="When it was scanned last.")
     rescan_asked: bool = Field(description="Whether a reviewer wants it scanned, and the worker has not done it yet.")
@@ -72,6 +75,7 @@ class QuarantinedFile(ResponseBody):
             )
         return cls(
             **{name: getattr(file, name) for name in _SAME},
+            reason=Reason.VIRUS_DETECTED.value if file.threat is not None else file.reason,
             rescan_asked=file.rescan_at is not None,
             first_review=first,
         )
@@ -87,6 +91,7 @@ _SAME = (
     "uploaded_by",
     "report_id",
     "quarantined_at",
+    "detail",
     "threat",
     "scanned_with",
     "scanned_at",

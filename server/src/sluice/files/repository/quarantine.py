@@ -6,12 +6,20 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sluice.db.schema import files
+from sluice.db.schema import decisions, files
 from sluice.db.sql import AnyRow, now, now_plus
 from sluice.files.record import FileRecord, Quarantined, Review
 from sluice.files.repository.rows import EVENT_COLUMNS, SHOWN, is_in_quarantine, record_of, stored_row
 
-_QUARANTINED = [files.c[name] for name in Quarantined.__slots__]
+_QUARANTINED = (
+    *(files.c[name] for name in Quarantined.__slots__ if name in files.c),
+    decisions.c.reason,
+    case((decisions.c.reason.is_not(None), decisions.c.detail)).label("detail"),
+)
+# of the upload, as long as it is kept
+_WITH_DECISION = files.outerjoin(
+    decisions, and_(decisions.c.report_id == files.c.report_id, decisions.c.tenant_id == files.c.tenant_id)
+)
 
 
 async def find_stale_verdicts(
@@ -114,7 +122,8 @@ async def write_verdict(
 
 async def find_quarantine_mark(connection: AsyncConnection, tenant_id: str, file_id: str) -> Quarantined | None:
     """Return since when a file is in quarantine, and why; None if it is not."""
-    query = select(*_QUARANTINED).where(*stored_row(tenant_id, file_id), files.c.quarantined_at.is_not(None))
+    found = select(*_QUARANTINED).select_from(_WITH_DECISION)
+    query = found.where(*stored_row(tenant_id, file_id), files.c.quarantined_at.is_not(None))
     row = (await connection.execute(query)).one_or_none()
     return None if row is None else Quarantined(**row._mapping)  # noqa: SLF001  (documented)
 
@@ -131,7 +140,8 @@ async def list_quarantined(
         conditions.append(files.c.tenant_id == tenant_id)
     if context_key is not None:
         conditions.append(files.c.context_key == context_key)
-    query = select(*_QUARANTINED).where(*conditions).order_by(files.c.file_id).limit(limit)
+    found = select(*_QUARANTINED).select_from(_WITH_DECISION)
+    query = found.where(*conditions).order_by(files.c.file_id).limit(limit)
     rows = (await connection.execute(query)).all()
     return [Quarantined(**row._mapping) for row in rows]  # noqa: SLF001  (documented)
 
