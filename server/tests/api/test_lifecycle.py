@@ -254,7 +254,7 @@ def test_a_reviewer_sees_the_quarantine_and_releases_a_file(doubtful: Doubtful) 
     assert (shown["threat"], shown["first_review"], shown["rescan_asked"]) == (None, None, False)
     report = data(client.get(f"/reports/{shown['report_id']}"))
     assert report["reason"] == shown["reason"] == "filename_not_allowed"
-    assert shown["detail"] == next(check["detail"] for check in report["checks"] if check["status"] == "failed")
+    assert shown["detail"] == next(check["detail"] for check in report["checks"] if check["outcome"] == "fail")
     assert data(reviewer.get("/quarantine", context="another")) == []
     assert data(reviewer.get("/quarantine", after=file_id)) == []
     assert_not_found(client.get(f"/files/{file_id}"))

@@ -205,6 +205,9 @@ def test_each_check_is_reported_as_passed_not_run_or_off_and_a_policy_that_is_no
     after_fault = outcomes(replace(SOUND_FACTS, **report(finding=Finding.ARCHIVE_UNSAFE)))
     expected = {"integrity.structure": "pass", "integrity.archive": "fail", "integrity.polyglot": "not_run"}
     assert after_fault.items() >= (expected | {"blank": "not_run"}).items()
+    empty = outcomes(replace(SOUND_FACTS, **report(fill="empty", blank=True, integrity=Outcome.CORRUPT)))
+    assert [name for name, outcome in empty.items() if outcome == "fail"] == ["blank"]
+    assert empty["integrity.structure"] == "not_run"
     off = outcomes(SOUND_FACTS, NO_RULES)
     assert (off.pop("size"), off.pop("plan"), off.pop("storage")) == ("pass", "pass", "not_run")
     assert set(off.values()) == {"off"}

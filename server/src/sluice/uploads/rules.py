@@ -176,6 +176,8 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
     if report is None:
         return False
     if check in INTEGRITY_CHECKS:
+        if report.fill is not None and "blank" in found and found["blank"].mode is Mode.ENFORCE:
+            return False
         # The file check ends at the first fault, so later checks were not made.
         faulty = [INTEGRITY_CHECKS.index(name) for name in found if name in INTEGRITY_CHECKS]
         return not faulty or INTEGRITY_CHECKS.index(check) < min(faulty)
@@ -247,7 +249,10 @@ def _judge_check(examined: ExamineFact, facts: Facts, rules: Rules) -> Iterator[
     found = faults(examined, facts.extension, integrity=rules.reject_corrupt, blank=rules.reject_blank)
     if examined.report is not None:
         for each in found:
-            yield _rejection(each, blank if each.reason is Reason.BLANK_DOCUMENT else integrity)
+            is_blank = each.reason is Reason.BLANK_DOCUMENT
+            yield _rejection(each, blank if is_blank else integrity)
+            if is_blank and blank is Mode.ENFORCE:
+                return  # a file of nothing but zeros has no structure that could be wrong
         return
     # Without a report the file fails every rule that needs it.
     needing = set(rules.policies.content_modes)
