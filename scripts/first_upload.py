@@ -39,11 +39,11 @@ def _started(process: "subprocess.Popen[bytes]", log: Path) -> tuple[str, str]:
     while time.monotonic() < deadline and process.poll() is None:
         output = log.read_text()
         if "Ctrl-C drains" in output:
-            (url,), (key,) = (
+            (url,), (kept,) = (
                 re.findall(r"^Sluice serves (\S+)$", output, re.MULTILINE),
-                re.findall(r"api key  (\S+)", output),
+                re.findall(r"^  api key  in (\S+), ", output, re.MULTILINE),
             )
-            return url, key
+            return url, Path(kept).read_text().strip()
         time.sleep(0.05)
     raise SystemExit(f"the server did not start: {log.read_text()}")
 

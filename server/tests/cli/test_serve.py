@@ -1,6 +1,7 @@
 """`sluice serve`: first start, later starts, shutdown with draining, and isolation of the zygote."""
 
 import contextlib
+import os
 import re
 import signal
 import socket
@@ -19,6 +20,7 @@ from tests.observe.metrics_page import until
 from tests.required import require
 from tests.rows import each_row
 from tests.servers import free_port
+from tests.service import cli_command
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +44,29 @@ def test_first_start_prints_tenant_key_docs_and_curl_commands_that_work(first_st
     assert '"message":"File uploaded"' in uploaded
     assert downloaded == "Hello, Sluice!"
     assert len(printed(r"^  tenant   ten_\w+ \(default, plan unlimited\)$")) == 1
-    assert len(printed(r"^  api key  sl_live_\w{62}$")) == 1
+    assert "sl_live_" not in first_start.output
+    (kept,) = map(Path, printed(r"^  api key  in (\S+), which only this user can read$"))
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert printed(r"^  console   (\S+) ") == [f"{first_start.url}/console"]
     assert printed(r"^  API docs  (\S+)$") == [f"{first_start.url}/docs"]
     assert httpx.get(f"{first_start.url}/docs").status_code == 200
 
 
-def test_first_start_under_systemd_keeps_the_key_out_of_the_journal(sluice: Sluice) -> None:
-    log = sluice.folder / "log"
-    log.touch()
-    status = log.stat()
-    with sluice.running({"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}) as server:
-        kept = sluice.data_dir / "keys" / "first-key"
-        until(lambda: server.output, lambda output: "Ctrl-C drains" in output)
-        assert f"api key  in {kept}: " in server.output
-        assert "sl_live_" not in server.output
-        assert kept.stat().st_mode & 0o777 == 0o600
-        headers = {"Authorization": kept.read_text().strip()}
-        assert httpx.get(f"{server.url}/api/v1/contexts", headers=headers, timeout=30).status_code == 200
+def test_first_start_on_a_terminal_shows_the_key(sluice: Sluice) -> None:
+    port = free_port()
+    environment = sluice.with_settings(PORT=str(port)).environment
+    leader, follower = os.openpty()
+    with subprocess.Popen(cli_command("serve"), stdout=follower, stderr=follower, env=environment) as process:
+        os.close(follower)
+        shown = b""
+        while b"Ctrl-C drains" not in shown:
+            shown += os.read(leader, 4096)
+        process.terminate()
+        assert process.wait(30) == 0
+    os.close(leader)
+    assert len(re.findall(rb"  api key  sl_live_\w{62}\r", shown)) == 1
+    assert shown.count(b"Bearer sl_live_") == 5
+    assert not (sluice.data_dir / "keys" / "first-key").exists()
 
 
 @pytest.mark.asvs("13.3.1", "6.3.2")
@@ -82,8 +90,8 @@ def test_production_start_refuses_missing_key_files(sluice: Sluice) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_shutdown_finishes_an_active_upload_and_the_next_start_lists_it(number: signal.Signals, sluice: Sluice) -> None:
     with sluice.running() as server:
-        printed = until(lambda: server.output, lambda text: "\n  api key  " in text)  # when the port is open
-        (key,) = re.findall(r"^  api key  (\S+)$", printed, re.MULTILINE)
+        until(lambda: server.output, lambda text: "\n  api key  " in text)  # when the port is open
+        key = server.first_key
         headers = {"Authorization": key}
         httpx.post(
             f"{server.url}/api/v1/contexts",

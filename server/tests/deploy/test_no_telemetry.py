@@ -8,7 +8,7 @@ import httpx
 
 import sluice as sluice_package
 import sluice_inspect
-from tests.cli.commands import sluice_in
+from tests.cli.commands import first_key, sluice_in
 from tests.servers import daemon, free_port, listens
 from tests.service import cli_command
 
@@ -38,7 +38,7 @@ def test_a_server_looks_up_and_connects_to_nothing_but_itself(tmp_path: Path) ->
     own = {"PYTHONPATH": f"{tmp_path / 'hook'}:{source}", "SEEN": str(seen)}
     environment = sluice_in(tmp_path / "empty", PORT=str(port)).environment | own
     with daemon(cli_command("serve"), log, ready=lambda: listens(port), environment=environment):
-        key = re.findall(r"api key  (\S+)", log.read_text())[0]
+        key = first_key(log.read_text())
         headers = {"Authorization": f"Bearer {key}"}
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30)
         body = {"context_key": "a", "display_name": "A"}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.serve import curl_lines
+from tests.cli.commands import first_key
 from tests.docs.pages import README, blocks, curl_blocks, run_line
 from tests.required import require
 from tests.servers import daemon, free_port, listens
@@ -28,8 +29,7 @@ class FirstStart:
     def run(self, line: str) -> str:
         """Run a line of the README with the API key in the variable that the README names."""
         (variable,) = re.findall(r"^export (\w+)=", TEXT, re.MULTILINE)
-        (key,) = re.findall(r"^  api key  (sl_live_\w+)$", self.output, re.MULTILINE)
-        return run_line(line, url=self.url, environment={variable: key}, folder=self.folder)
+        return run_line(line, url=self.url, environment={variable: first_key(self.output)}, folder=self.folder)
 
 
 @pytest.fixture(scope="module")

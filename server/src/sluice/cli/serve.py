@@ -148,12 +148,11 @@ def _print_start(settings: "Settings", first: FirstKey | None, processes: int) -
     # Clients cannot connect to a wildcard address.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  (named, not bound)
     url = f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
-    welcome: Sequence[str] = ()
-    if first is not None:
-        welcome = _kept_key(first, settings.keys_dir) if _is_collected() else _welcome(first, url)
+    welcome = () if first is None else _welcome(first, url, settings.keys_dir)
     output.line(
         *welcome,
         f"Sluice serves {url}",
+        *((f"  console   {url}/console (sign in: sluice console login)",) if settings.console else ()),
         *((f"  API docs  {url}/docs",) if settings.docs else ()),
         f"  data      {settings.data_dir}",
         *((f"  processes {processes}",) if processes > 1 else ()),
@@ -171,41 +170,30 @@ async def _first_key(settings: "Settings") -> FirstKey | None:
         await database.aclose()
 
 
-def _is_collected() -> bool:
-    """Return whether standard output goes to the journal, or to the log of a container: the key must not stay there."""
-    import os
+def _welcome(first: FirstKey, url: str, folder: "Path") -> Sequence[str]:
+    """Return the first lines of a first start.
+
+    The key is among them only on a terminal: a log keeps it, and others may read the log. Otherwise it is in a file
+    that only the service's user can read.
+    """
+    import shlex
     import sys
 
-    if os.getpid() == 1:
-        return not sys.stdout.isatty()
-    status = os.fstat(sys.stdout.fileno())
-    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
-
-
-def _kept_key(first: FirstKey, folder: "Path") -> Sequence[str]:
-    """Write the key to a file that only the service's user can read, and return what is printed instead of it."""
     from sluice.kit.secret_files import replace_secret_file
 
-    path = folder / "first-key"
-    replace_secret_file(path, f"{first.api_key}\n".encode())
+    key = shown = first.api_key or ""
+    about = "; the key is shown now and never again"
+    if not sys.stdout.isatty():
+        path = folder / "first-key"
+        replace_secret_file(path, f"{key}\n".encode())
+        key, shown, about = f"$(cat {shlex.quote(str(path))})", f"in {path}, which only this user can read", ""
+    create, upload, download = curl_lines(url, key)
     return (
         "",
-        "Welcome to Sluice. This first start made a tenant and an admin key.",
+        f"Welcome to Sluice. This first start made a tenant and an admin key{about}.",
         "",
         f"  tenant   {first.tenant_id} ({first.tenant_name}, plan {first.plan})",
-        f"  api key  in {path}: this output is kept. Read the key there, then delete the file",
-        "",
-    )
-
-
-def _welcome(first: FirstKey, url: str) -> Sequence[str]:
-    create, upload, download = curl_lines(url, first.api_key or "")
-    return (
-        "",
-        "Welcome to Sluice. This first start made a tenant and an admin key; the key is shown now and never again.",
-        "",
-        f"  tenant   {first.tenant_id} ({first.tenant_name}, plan {first.plan})",
-        f"  api key  {first.api_key}",
+        f"  api key  {shown}",
         "",
         "Three lines to try: create a context, upload a small file into it (your own: -F file=@NAME), download it.",
         "",
