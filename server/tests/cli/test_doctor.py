@@ -34,7 +34,8 @@ def test_doctor_reports_every_engine_and_none_of_a_healthy_service_as_down(ready
     assert engines["database"]["version"].startswith("3.")
     assert engines["sandbox"]["limits"]["memory_bytes"] > 0
     lines = ready("doctor").out.splitlines()
-    assert sorted(line.split()[0] for line in lines[1:9]) == sorted(KINDS)
+    assert max(map(len, lines)) <= 100
+    assert sorted(line.split()[0] for line in lines[1:-1] if not line.startswith(" ")) == sorted(KINDS)
     assert lines[-1].rpartition(": ")[2] in {"up", "degraded"}
 
 

@@ -26,6 +26,8 @@ KEY = ("keys", "create", "--tenant", "t")
 TOKEN = ("token", "--tenant", "t", "--subject", "s")
 INVALID_COMMAND_LINES = [
     (("nonsense",), "No such command 'nonsense'. See `sluice --help`."),
+    (("contxts", "list"), "No such command 'contxts'. Did you mean 'contexts'? See `sluice --help`."),
+    (("keys", "lst"), "No such command 'lst'. Did you mean 'list'? See `sluice keys --help`."),
     (("keys", "nonsense"), "No such command 'nonsense'. See `sluice keys --help`."),
     (("tenants", "create"), "Missing option '--name'. See `sluice tenants create --help`."),
     (("serve", "--fast"), "No such option: --fast"),

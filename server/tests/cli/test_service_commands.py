@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -233,6 +234,19 @@ def test_a_service_that_does_not_respond_is_unavailable(
     monkeypatch.setenv("SLUICE_URL", f"http://127.0.0.1:{free_port()}")
     assert run(COMMANDS[operation].split()) == Exit.UNAVAILABLE
     assert capsys.readouterr().err.startswith("sluice: No service responds at ")
+
+
+def test_a_host_name_that_cannot_be_resolved_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def resolve(*_arguments: object, **_named: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setenv("SLUICE_URL", "https://files.example")
+    assert run(["contexts", "list"]) == Exit.UNAVAILABLE
+    sentence = "The host name files.example cannot be resolved: is the address https://files.example right?"
+    assert capsys.readouterr().err == f"sluice: {sentence}\n"
 
 
 def test_each_exit_code_has_a_meaning() -> None:

@@ -167,10 +167,11 @@ def test_upload_sends_folders_in_order_and_prints_the_sums(upload: Sluice, clien
 
 
 def test_upload_takes_standard_input_under_a_name(upload: Sluice, client: ApiClient) -> None:
-    command = cli_command("upload", "-", "--name", "note.txt", "--context", client.create_context(), "--json")
+    command = cli_command("upload", "-", "--name", "note.txt", "--context", client.create_context())
     place: dict[str, Any] = {"env": upload.environment, "cwd": upload.folder}
     done = subprocess.run(command, **place, input=TEXT, capture_output=True, timeout=60, check=True)
-    assert b'"accepted": true' in done.stdout
+    assert done.stdout.startswith(b"accepted  -  file_")
+    assert done.stderr.startswith(f"1 accepted: {len(TEXT)} bytes in ".encode())
     assert page(client.get("/files"))[0][0]["original_filename"] == "note.txt"
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Finding the largest file that clamd scans takes some seconds on an idle machine.
 _MAX_NAMED_BUCKETS: Final = 20
+_WIDTH: Final = 100  # columns of the output in a file, such as that of a report to support
 _SCAN_LIMIT_SECONDS: Final = 30.0
 
 
@@ -53,7 +54,8 @@ def doctor(context: typer.Context, *, json: Json = False) -> int:
         engines = [asdict(replace(health, limits=dict(health.limits))) for health in healths]
         output.as_json({"status": worst.value, "engines": engines})
     else:
-        output.table(("kind", "engine", "state", "version", "detail", "limits"), [_row(health) for health in healths])
+        headings = ("kind", "engine", "state", "version", "detail", "limits")
+        output.table(headings, [_row(health) for health in healths], most=_WIDTH)
         output.line(f"Python {platform.python_version()} on {sys.platform} {platform.release()}: {worst.value}")
     return Exit.ERROR if worst is EngineState.DOWN else Exit.DONE
 

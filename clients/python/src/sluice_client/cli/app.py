@@ -79,6 +79,18 @@ class _LazyGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the name of the library)
         return [name for places in all_panels().values() for name in places]
 
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as fault:
+            from difflib import get_close_matches
+
+            # Typer compares with the commands that are loaded, which is none.
+            near = get_close_matches(args[0], self.list_commands(ctx))
+            if near:
+                fault.message = f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, near))}?"
+            raise
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         # The server's are looked up for a command of its own only.
         found = _place_of(cmd_name, _own_panels()) or _place_of(cmd_name, all_panels())
@@ -193,7 +205,8 @@ def run(arguments: Sequence[str], given: object = None) -> int:
     except typer.TyperException as fault:
         command = getattr(getattr(fault, "ctx", None), "command_path", "sluice")
         sentence = " ".join(fault.format_message().replace("Value error, ", "").split()).rstrip(".")
-        return output.fail(f"{sentence}. See `{command} --help`.", fault.exit_code, json_lines=json_lines)
+        end = "" if sentence.endswith("?") else "."
+        return output.fail(f"{sentence}{end} See `{command} --help`.", fault.exit_code, json_lines=json_lines)
     except CommandRefused as fault:
         return output.fail(str(fault), fault.code, json_lines=json_lines, error_code=fault.error_code)
     except (typer.Abort, KeyboardInterrupt):

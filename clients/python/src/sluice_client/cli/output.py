@@ -187,16 +187,16 @@ def plain(value: object) -> str:
     return str(value) if isinstance(value, (str, int, float)) else json.dumps(value, ensure_ascii=False)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under their headings, wrapped at the width of the terminal and never cut."""
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, most: int = sys.maxsize) -> None:
+    """Print rows under their headings, wrapped at the width of the terminal, or at `most` columns, and never cut."""
     cells = [[escaped(text) for text in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(headings, *cells, strict=True)]
     is_terminal = sys.stdout.isatty()
     room = int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdecimal() else 0
     if not room:
-        room = shutil.get_terminal_size().columns if is_terminal else sys.maxsize
+        room = shutil.get_terminal_size().columns if is_terminal else most
     if sum(widths) + 2 * (len(widths) - 1) > room:
-        _folded_table(headings, cells)
+        _folded_table(headings, cells, min(room, most))
         return
     styled = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     lines = []
@@ -222,8 +222,8 @@ def _width(text: str) -> int:
     )
 
 
-def _folded_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table that is wider than the terminal: its columns share the width and are folded."""
+def _folded_table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> None:
+    """Print a table that is wider than `width`: its columns share the width and are folded."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -234,7 +234,7 @@ def _folded_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
     for row in rows:
         shown.add_row(*(Text(text, style=_COLOURS.get(text, "")) for text in row))
     with _without_bar():
-        Console(highlight=False).print(shown)
+        Console(highlight=False, width=width).print(shown)
 
 
 def escaped(text: str) -> str:
@@ -255,9 +255,12 @@ def moment(value: datetime | None) -> str:
 
 
 @contextmanager
-def progress(what: str, total: int, *, unit: Literal["items", "bytes"], quiet: bool = False) -> Iterator[Advance]:
+def progress(
+    what: str, total: int, *, unit: Literal["items", "bytes"], quiet: bool = False, then: str = ""
+) -> Iterator[Advance]:
     """Show a progress bar on standard error until the block ends, if that is a terminal.
 
+    Its text is `what`, and `then` (if given) once the total is reached and the block has not ended.
     With `quiet` no bar is shown if standard output is a terminal too: its lines are progress enough.
     """
     if not sys.stderr.isatty() or (quiet and sys.stdout.isatty()):
@@ -280,8 +283,14 @@ def progress(what: str, total: int, *, unit: Literal["items", "bytes"], quiet: b
     ) as bar:
         task = bar.add_task(what, total=total)
         _bars.append(bar)
+
+        def advance(amount: int) -> None:
+            bar.advance(task, amount)
+            if then:
+                bar.update(task, description=then if bar.tasks[0].finished else what)
+
         try:
-            yield lambda amount: bar.advance(task, amount)
+            yield advance
         finally:
             _bars.remove(bar)
 

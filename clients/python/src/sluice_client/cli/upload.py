@@ -131,7 +131,7 @@ def upload(
     sizes = {path: path.stat().st_size for path in files if path.is_file()}
     with (
         _Journal.opened(service.url, context, metadata) if resume else _no_journal() as journal,
-        output.progress("uploading", sum(sizes.values()), unit="bytes", quiet=json) as advance,
+        output.progress("uploading", sum(sizes.values()), unit="bytes", quiet=json, then="checking") as advance,
     ):
         fields = {"context": context} | ({} if metadata is None else {"metadata": metadata})
         sender = _Sender(service, fields, journal, advance, stdin_name=name, retry=retry)
@@ -146,7 +146,7 @@ def upload(
             journal.forget(files)
     if not json:
         sums = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())) or "no files"
-        output.say(f"{sums}: {_readable(sum(sizes.values()))} in {time.monotonic() - began:.1f} s.")
+        output.say(f"{sums}: {_readable(sum(sender.sizes.values()))} in {time.monotonic() - began:.1f} s.")
     failures = codes - {Exit.DONE, Exit.REJECTED}
     if len(failures) > 1:
         return Exit.ERROR
@@ -199,6 +199,7 @@ class _Sender:
         self._advance = advance
         self._stdin_name = stdin_name
         self._retry = retry
+        self.sizes: dict[Path, int] = {}  # of the files that were opened
 
     def send(self, path: Path) -> Sent:
         """Send one file and return its outcome.
@@ -209,6 +210,7 @@ class _Sender:
         name = self._stdin_name if str(path) == STDIN else os.fsencode(path.name).decode("utf-8", "replace")
         try:
             with opened_file(path) as (file, size):
+                self.sizes[path] = size
                 if self._journal is not None:
                     return self._send_resumable(path, name, file, size, self._journal)
                 return self._send_form(path, name, file)
