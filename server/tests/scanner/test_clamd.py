@@ -182,6 +182,21 @@ async def test_scan_limit_is_measured(small_clamd: Clamd, transport: str) -> Non
     assert scanner.scan_limit == 2**20
 
 
+async def test_scan_limit_from_before_a_restart_holds_until_it_is_found_again(tmp_path: Path, seal: Seal) -> None:
+    with running_clamd(tmp_path, dict.fromkeys(("StreamMaxLength", "MaxFileSize"), "40M")) as server:
+        scanner = scanner_of(server.address)
+        await scanner.start()
+        await scanner.find_scan_limit(20)
+    assert isinstance(await scanned(scanner, seal(EICAR)), ScannerUnavailable)
+    assert scanner.scan_limit == 40 * 2**20
+    with running_clamd(tmp_path, dict.fromkeys(("StreamMaxLength", "MaxFileSize"), "38M")):
+        assert isinstance(await scanned(scanner, seal(EICAR)), Infected)
+        assert scanner.scan_limit == 40 * 2**20
+        await scanner.find_scan_limit(20)
+        assert scanner.scan_limit == 38 * 2**20
+        await scanner.aclose()
+
+
 async def test_more_than_32_mb_are_probed_only_when_needed(tmp_path: Path) -> None:
     with running_clamd(tmp_path, {"StreamMaxLength": "40M", "MaxFileSize": "40M"}) as server:
         scanner = scanner_of(server.address)

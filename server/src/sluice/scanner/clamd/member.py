@@ -53,6 +53,7 @@ class ClamdMember:
     ) -> None:
         self.address = address
         self.capabilities: Capabilities | None = None  # None while it is out of service
+        self.scan_limit: int | None = None  # the one found last, also after a restart until it is found again
         self.fault = "it was not asked yet"  # why it is out of service; empty while it is in service
         self.is_slow = False
         self.first_check_done = asyncio.Event()  # set whether it passed or not
@@ -177,6 +178,7 @@ class ClamdMember:
         self._limit_search = None
         if self.capabilities is not None:
             self.capabilities = replace(found, version=self.capabilities.version)
+            self.scan_limit = found.scan_limit if found.is_scan_limit_final else self.scan_limit
             self._on_change()
 
     async def _wait_for_next_check(self, session: ClamdSession) -> None:

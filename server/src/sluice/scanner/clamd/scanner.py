@@ -134,12 +134,12 @@ class ClamdScanner:
     def scan_limit(self) -> int | None:
         """Size in bytes of the largest file that every member in service scans to its end; None while unknown.
 
-        Files of up to 32 MB are tried at once, larger ones by `find_scan_limit`.
+        Files of up to 32 MB are tried at once, larger ones by `find_scan_limit`. Of a member that was restarted, the
+        limit from before holds until it is found again; without any member in service, those of all.
         """
-        found = [member.capabilities for member in self._pool.members if member.capabilities is not None]
-        if not found or not all(capabilities.is_scan_limit_final for capabilities in found):
-            return None
-        return min(capabilities.scan_limit for capabilities in found)
+        members = [member for member in self._pool.members if member.capabilities is not None] or self._pool.members
+        limits = [member.scan_limit for member in members]
+        return None if None in limits else min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def reports_limits(self) -> bool:
