@@ -61,6 +61,7 @@ def test_unsupported_method_returns_the_allowed_methods(shared_client: ApiClient
     }.items():
         response = shared_client.request("PUT", path)
         assert response.status_code == 405
+        assert response.json()["errors"] == [f"This path takes {', '.join(sorted(methods))}"]
         assert set(response.headers["allow"].split(", ")) == methods
 
 

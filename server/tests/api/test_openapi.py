@@ -61,6 +61,13 @@ def test_document_is_openapi_3_1_with_valid_schemas_and_words_for_readers(docume
     shapes = [{"$ref": f"#/components/schemas/{name}"} for name in ("FullReport", "SenderReport")]
     for name in ("ErrorEnvelope", "Validated"):
         assert schemas[name]["properties"]["report"]["anyOf"] == shapes
+    tags = {tag for methods in document["paths"].values() for one in methods.values() for tag in one["tags"]}
+    assert {tag["name"] for tag in document["tags"]} == tags
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for kind, body in operation.get("requestBody", {}).get("content", {}).items():
+                if kind == "application/json":
+                    assert "examples" in _resolve(document, body["schema"]), operation["operationId"]
     ids = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
     assert len(ids) == len(set(ids))
     assert not [name for name in ids if not re.fullmatch(r"[a-z]+(_[a-z]+){0,4}", name) or "_api_v" in name]

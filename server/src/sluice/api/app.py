@@ -58,10 +58,39 @@ Healths = Callable[[], Awaitable[Sequence[EngineHealth]]]
 
 _STREAMED: Final = (upload.ROUTE, upload.VALIDATE_ROUTE, resumable.ROUTE, resumable.UPLOAD_ROUTE)
 _HEALTH_AGE_SECONDS: Final = 1.0
-_DESCRIPTION: Final = (
-    "An upload gate: every file is checked against the rules of its context before anything is stored. "
-    "Credentials go into the Authorization header: an API key, bare or after `Bearer`, or a JWT after `Bearer`."
-)
+_DESCRIPTION: Final = """\
+An upload gate: every file is checked against the rules of its *context* before anything is stored. A file that fails is
+rejected with a reason code and a sentence for its sender; one that passes is stored in the tenant's own bucket and
+served through short-lived links.
+
+1. `POST /api/v1/contexts` creates a context: extensions, size, which checks.
+2. `POST /api/v1/files/upload` sends a file into it; `POST /api/v1/uploads` does so in parts that can be resumed.
+3. `GET /api/v1/files/{file_id}` returns a link to download it.
+
+Credentials go into the Authorization header: an API key, bare or after `Bearer`, or a JWT after `Bearer`. Errors have
+the envelope `status`, `message`, `errors`, `timestamp`, and a stable code in the header `Sluice-Error-Code`.
+"""
+_TAGS: Final = {
+    "File contexts": "Rules for uploads, and what a change of them would have done.",
+    "Files": "Upload, search, download, delete, restore.",
+    "Resumable uploads": "Uploads in several requests, by the protocol tus 1.0.",
+    "Reports": "Why an upload was accepted or rejected, check by check.",
+    "Quarantine": "Files that wait for the decision of a reviewer.",
+    "Upload tokens": "Credentials with which a page or an app sends a few files, and does nothing else.",
+    "API keys": "Credentials of programs, with scopes and limits.",
+    "Storage buckets": "The buckets in which files are stored.",
+    "Jobs": "Deletion, restoration and export of many files.",
+    "Erasures": "Everything of one person deleted, with a receipt.",
+    "Receipts": "Signed statements on stored files.",
+    "Webhooks": "Endpoints to which events are sent, and their deliveries.",
+    "Events": "The same events, to be polled.",
+    "CORS": "Origins whose pages may call the API.",
+    "Usage": "What was uploaded, rejected and downloaded, and what is left of the plan.",
+    "Audit trail": "Who did what.",
+    "Messages": "The sentences for senders, by reason code and language.",
+    "Health": "Whether the service and its engines work.",
+    "Public keys": "The keys with which receipts and webhooks are verified.",
+}
 
 
 # Served directly: an included router builds its routes again in each process, which takes 50 ms in all, and matches
@@ -200,6 +229,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         license_info=app.license_info,
     )
     document["info"]["x-release"] = __version__
+    document["tags"] = [{"name": name, "description": description} for name, description in _TAGS.items()]
     components = document.setdefault("components", {})
     components["securitySchemes"] = {
         "credential": {"type": "http", "scheme": "bearer", "description": "An API key or a JWT."}

@@ -102,11 +102,15 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def routing(request: Request, error: HTTPException) -> JSONResponse:
-        known = MethodNotAllowed() if error.status_code == MethodNotAllowed.status else NotFound()
+        methods = _methods_of(request.url.path) if error.status_code == MethodNotAllowed.status else []
+        known: SluiceError = NotFound()
+        if error.status_code == MethodNotAllowed.status:
+            takes = f"This path takes {', '.join(methods)}" if methods else "This path does not take that method"
+            known = MethodNotAllowed(errors=[takes])
         response = render(known, request)
         for name, value in (error.headers or {}).items():
             response.headers[name] = value
-        if error.status_code == MethodNotAllowed.status and (methods := _methods_of(request.url.path)):
+        if methods:
             # Starlette names those of the first route of the path only; RFC 9110 asks for all (section 10.2.1).
             response.headers["Allow"] = ", ".join(methods)
         return response

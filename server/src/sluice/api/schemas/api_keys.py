@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from sluice.access import KeyLimits
-from sluice.api.schemas.envelope import PLAIN, Metadata, RequestBody, ResponseBody, UpdateBody
+from sluice.api.schemas.envelope import PLAIN, Metadata, RequestBody, ResponseBody, UpdateBody, without_defaults
 from sluice.api_keys.limits import parse_network
 
 ScopeName = Literal["upload", "download", "metadata", "delete", "review", "admin"]
@@ -76,6 +76,8 @@ class CreateKey(RequestBody):
 class UpdateKey(UpdateBody):
     """Fields of a key to be changed. `revoked` can never be undone."""
 
+    model_config = ConfigDict(json_schema_extra=without_defaults({"status": "disabled"}))
+
     name: Name = ""
     scopes: Scopes = Field(default_factory=list)
     status: Status = "active"
@@ -97,6 +99,8 @@ class UpdateKey(UpdateBody):
 
 class RotateKey(RequestBody):
     """The rotation of a key."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"overlap_seconds": 86400}]})
 
     overlap_seconds: Annotated[
         int, Field(ge=0, le=_OVERLAP_SECONDS, description="How long the present text remains valid, at most 7 days.")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
-from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting
+from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting, without_defaults
 from sluice.buckets import Bucket
 from sluice.buckets.service import NewBucket
 from sluice.storage import SERVICE_FOLDERS, is_in_service_folder
@@ -94,6 +94,8 @@ class AddBucket(RequestBody):
 
 class UpdateBucket(UpdateBody):
     """Fields of a bucket to be changed. Credentials change both together."""
+
+    model_config = ConfigDict(json_schema_extra=without_defaults({"name": "archive", "is_active": False}))
 
     name: Name = ""
     access_key_id: AccessKeyId = ""

@@ -13,6 +13,7 @@ from sluice.api.schemas.envelope import (
     ResponseBody,
     UpdateBody,
     is_none,
+    without_defaults,
 )
 from sluice.api.schemas.holds import HoldOut
 from sluice.contexts import Context, RateLimit
@@ -157,6 +158,10 @@ class RuleChanges(UpdateBody):
 
 class UpdateContext(RuleChanges):
     """Fields of a context to be changed; those not sent stay as they are."""
+
+    model_config = ConfigDict(
+        json_schema_extra=without_defaults({"max_file_size_mb": 50, "allowed_extensions": ["pdf"]})
+    )
 
     display_name: DisplayName = ""
     description: Description | None = None

@@ -20,15 +20,22 @@ class RequestBody(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
 
 
-def _without_defaults(schema: dict[str, Any]) -> None:
-    for field in schema.get("properties", {}).values():
-        field.pop("default", None)
+def without_defaults(*examples: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+    """Return what takes the defaults of fields out of a schema, and adds examples of the whole."""
+
+    def change(schema: dict[str, Any]) -> None:
+        for field in schema.get("properties", {}).values():
+            field.pop("default", None)
+        if examples:
+            schema["examples"] = list(examples)
+
+    return change
 
 
 class UpdateBody(RequestBody):
     """A PATCH body: only the fields that were sent count, so none has a default that a reader should see."""
 
-    model_config = ConfigDict(json_schema_extra=_without_defaults)
+    model_config = ConfigDict(json_schema_extra=without_defaults())
 
 
 class ResponseBody(BaseModel):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from sluice.api.schemas.contexts import RuleChanges
 from sluice.api.schemas.envelope import RequestBody, ResponseBody
@@ -15,6 +15,8 @@ from sluice.uploads.replay import WHY, Group, Replay, Unknown
 
 class ReplayRequest(RequestBody):
     """A change of rules that is tried on earlier uploads."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"changes": {"max_file_size_mb": 5}, "since": "7d"}]})
 
     changes: RuleChanges = Field(description="Rules of the context to be changed; those not sent stay as they are.")
     since: Annotated[

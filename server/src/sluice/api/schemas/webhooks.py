@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
-from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting
+from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting, without_defaults
 from sluice.api.schemas.moment import Moment
 from sluice.events.catalogue import TYPES
 from sluice.webhooks.endpoint import ALL_EVENTS, DeliveryState, EndpointStatus
@@ -63,6 +63,8 @@ class CreateEndpoint(RequestBody):
 
 class UpdateEndpoint(UpdateBody):
     """Fields of a webhook endpoint to be changed."""
+
+    model_config = ConfigDict(json_schema_extra=without_defaults({"events": ["file.stored", "file.rejected"]}))
 
     url: HookUrl = ""
     events: EventTypes = Field(default_factory=list)
