@@ -24,6 +24,7 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
         "Send a valid API key or JWT in the `Authorization` header. The reply never has the cause; the log has it "
         "for a JWT."
     ),
+    errors.TokenSpent: "Create another upload token.",
     errors.ScopeMissing: "Use a credential that has the scope, or have an administrator add it to the key.",
     errors.CrossOrigin: (
         "Nothing, if you use the console: a browser sends what this asks for. A program should use the API instead."

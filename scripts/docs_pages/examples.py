@@ -220,6 +220,8 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     "QuarantinedFile": {
         "quarantined_at": "2026-01-31T12:00:00Z",
         "sha256": VALUES["checksum"].removeprefix("sha256:"),
+        "reason": "virus_detected",
+        "detail": None,
         "threat": "Win.Test.EICAR_HDB-1",
         "scanned_with": "clamd 1.4.3/27501",
         "scanned_at": "2026-01-31T12:00:00Z",
@@ -264,7 +266,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
         "units": {"megabyte": "{count}\u00a0MB"},
     },
     "LocaleItem": {"locale": "en", "language": "English", "default": True},
-    "KeyCreated": {"name": "intake form"},
+    "KeyCreated": {"name": "intake form", "contexts": [], "allowed_networks": [], "rate_per_minute": None},
     "KeyItem": {"name": "intake form", "status": "active"},
     "KeyOut": {
         "name": "intake form",

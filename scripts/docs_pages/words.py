@@ -137,9 +137,6 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
     "ContextOut": {"status": "An inactive context takes no uploads.", "metadata": "Free-form."},
     "KeyOut": {
         "metadata": "Free-form.",
-        "contexts": "The contexts that it may use, by context_key; empty: all of them.",
-        "allowed_networks": "The networks from which it may be used; empty: from everywhere.",
-        "rate_per_minute": "Requests that it may make in a minute; null: not limited.",
     },
     "UploadTokenCreated": _OF_A_TOKEN | {"token": "The token itself. It is shown in this reply only."},
     "UploadTokenItem": _OF_A_TOKEN,

@@ -38,7 +38,7 @@ def test_new_key_is_read_with_all_its_fields_and_its_secret_shown_only_once(bare
     text, key_id = created.pop("api_key"), created.pop("api_key_id")
     assert key_id.startswith("key_")
     assert re.fullmatch(r"sl_live_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}", text)
-    limits = {"contexts": [], "allowed_networks": [], "rate_per_minute": None}
+    limits: dict[str, Any] = {"contexts": [], "allowed_networks": [], "rate_per_minute": None}
     assert created == {"name": "CI", "scopes": ["upload", "metadata"], "expires_at": None} | limits
     for path in ("/api-keys", f"/api-keys/{key_id}"):
         assert text[21:] not in bare_client.get(path).text

@@ -81,17 +81,17 @@ class Sluice:
             yield Running(process, f"http://127.0.0.1:{port}", log)
 
     @contextmanager
-    def running(self, *, own_zygote: bool = False) -> Iterator["Running"]:
+    def running(self, variables: Mapping[str, str] | None = None, *, own_zygote: bool = False) -> Iterator["Running"]:
         """Run `serve` forked from a preloaded process, which costs a tenth of a new interpreter.
 
-        `own_zygote` is as for `ForkedServer`.
+        `variables` are environment variables other than settings; `own_zygote` as for `ForkedServer`.
         """
         port, log, environment = self._listen_settings()
         with forked_process(
             "serve",
             log,
             ready=lambda: listens(port),
-            environment=environment,
+            environment=environment | dict(variables or {}),
             own_zygote=own_zygote,
         ) as process:
             yield Running(process, f"http://127.0.0.1:{port}", log)

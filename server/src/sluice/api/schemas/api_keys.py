@@ -110,6 +110,15 @@ class RotateKey(RequestBody):
     ) = None
 
 
+_ContextsOut = Annotated[
+    list[str], Field(description="The contexts that it may use, by context_key; empty: all of them.")
+]
+_NetworksOut = Annotated[
+    list[str], Field(description="The networks from which it may be used; empty: from everywhere.")
+]
+_RateOut = Annotated[int | None, Field(description="Requests that it may make in a minute; null: not limited.")]
+
+
 class KeyCreated(ResponseBody):
     """A new key. `api_key` is shown here and never again."""
 
@@ -118,9 +127,9 @@ class KeyCreated(ResponseBody):
     name: str
     scopes: list[str]
     expires_at: datetime | None
-    contexts: list[str]
-    allowed_networks: list[str]
-    rate_per_minute: int | None
+    contexts: _ContextsOut
+    allowed_networks: _NetworksOut
+    rate_per_minute: _RateOut
 
 
 class KeyRotated(ResponseBody):
@@ -154,9 +163,9 @@ class KeyOut(KeyItem):
     expires_at: datetime | None
     metadata: Metadata
     updated_at: datetime | None
-    contexts: list[str]
-    allowed_networks: list[str]
-    rate_per_minute: int | None
+    contexts: _ContextsOut
+    allowed_networks: _NetworksOut
+    rate_per_minute: _RateOut
     previous_expires_at: datetime | None = Field(
         description="Until when the text before the last rotation remains, or was, valid."
     )
