@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 Scheme = Literal["light", "dark"]
 SCREENS = (
-    *("/overview", "/files", "/files/deleted", "/files/{file_id}", "/files/all?context=claims&action=delete"),
+    *(
+        "/overview",
+        "/find?q=a",
+        "/find?q=nothing-of-this-name",
+        "/files",
+        "/files/deleted",
+        "/files/{file_id}",
+        "/files/all?context=claims&action=delete",
+    ),
     *("/files/all?context=claims&action=restore", "/jobs", "/jobs/{job_id}", "/rejections"),
     *("/rejections?state=reviewed", "/reports", "/reports/{report_id}", "/quarantine", "/quarantine/{quarantined_id}"),
     *("/contexts", "/contexts/new", "/contexts/claims", "/contexts/claims/edit", "/buckets", "/buckets/new", "/keys"),
@@ -132,7 +140,7 @@ def choose(page: Page, way: str, control: Locator, value: str) -> None:
 
 def test_files_are_searched_linked_deleted_and_restored(page: Page, way: str) -> None:
     page.goto("/console/files")
-    write(page, way, page.get_by_role("searchbox"), "statement-2026-0")
+    write(page, way, page.get_by_role("main").get_by_role("searchbox"), "statement-2026-0")
     use(page, way, page.get_by_role("button", name="Filter"))
     page.get_by_text("in the newest 10,000").wait_for()
     assert page.locator("tbody tr").count() >= 1
@@ -153,11 +161,31 @@ def test_files_are_searched_linked_deleted_and_restored(page: Page, way: str) ->
     page.get_by_text("Restored, with everything it had.").wait_for()
 
 
+def test_everything_is_searched_from_every_page(page: Page, way: str, ids: dict[str, str]) -> None:
+    page.goto("/console/audit")
+    field = page.get_by_role("navigation").get_by_role("searchbox")
+    if way == "keyboard":
+        page.keyboard.press("/")
+        page.keyboard.type("Gutachten")
+    else:
+        field.fill("Gutachten")
+        field.press("Enter")
+    if way == "keyboard":
+        page.keyboard.press("Enter")
+    files = page.get_by_role("region", name="Files of this name", exact=True)
+    files.get_by_role("link", name="Gutachten.pdf").first.wait_for()
+    if way != "no script":
+        page.keyboard.press("Control+k")
+        page.keyboard.type(ids["report_id"])
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/console/reports/{ids['report_id']}")
+
+
 def test_list_is_filtered_while_the_user_types_and_keeps_the_focus(page: Page, way: str) -> None:
     if way == "no script":
         return
     page.goto("/console/files")
-    page.get_by_role("searchbox").type("Gutachten")
+    page.get_by_role("main").get_by_role("searchbox").type("Gutachten")
     page.wait_for_url("**/console/files?q=Gutachten")
     assert set(page.locator("td.name > a").all_inner_texts()) == {"Gutachten.pdf"}
     link = page.locator("td.name > a").last.element_handle()

@@ -1,6 +1,7 @@
 """The pages of the console: who sees which, what they show of whom, and what their forms do."""
 
 import csv
+import hashlib
 import html.parser
 import io
 import re
@@ -27,6 +28,7 @@ REPORTS = "metadata or review"
 ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "": {"GET": None},
     "/logout": {"POST": None},
+    "/find": {"GET": REPORTS},
     "/overview": {"GET": METADATA},
     "/files": {"GET": METADATA},
     "/files.csv": {"GET": METADATA},
@@ -202,6 +204,34 @@ def test_files_are_filtered_and_paged(client: ApiClient, admin: User) -> None:
 def linked(user: User, relation: str, page: str) -> str:
     path = match(rf'rel="{relation}" href="/console([^"]+)"', page)
     return user.get(path.replace("&amp;", "&")).text
+
+
+def test_search_leads_to_what_is_named_or_shows_all_that_match(client: ApiClient, admin: User) -> None:
+    context = client.create_context(context_key="letters", allowed_extensions=["txt"])
+    key = client.create_key("upload", "metadata")
+    sender = client.with_credential(key)
+    stored = data(sender.upload("spring tide.txt", context=context), 201)
+    sha256 = hashlib.sha256(TEXT).hexdigest()
+    refused = sender.upload("spring tide.exe", context=context).json()["report"]["report_id"]
+    for asked, path in {
+        stored["file_id"]: f"/files/{stored['file_id']}",
+        f"Report {refused}: the file was rejected.": f"/reports/{refused}",
+        f"sha256:{sha256.upper()}": f"/files?q={sha256}",
+        " letters ": "/contexts/letters",
+    }.items():
+        response = admin.http.get("/console/find", params={"q": asked}, headers=SAME_ORIGIN)
+        assert (response.status_code, response.headers["location"]) == (303, f"/console{path}")
+    by_name = admin.get("/find?q=Spring").text
+    assert f"/console/files/{stored['file_id']}" in by_name
+    assert f"/console/reports/{refused}" in by_name
+    by_uploader = admin.get(f"/find?q={key.api_key_id}").text
+    assert "Files of this uploader" in by_uploader
+    assert f"/console/reports/{refused}" in by_uploader
+    assert "Nothing matches" in admin.get("/find?q=autumn").text
+    with signed_in(client, REVIEW) as reviewer:
+        response = reviewer.get(f"/find?q={stored['file_id']}")
+        assert response.headers["location"] == f"/console/quarantine/{stored['file_id']}"
+        assert "Files of this name" not in reviewer.get("/find?q=spring").text
 
 
 def test_name_of_a_stranger_is_shown_as_text_and_exported_as_no_formula(client: ApiClient, admin: User) -> None:

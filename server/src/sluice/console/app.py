@@ -23,6 +23,7 @@ from sluice.console.pages import (
     buckets,
     contexts,
     files,
+    find,
     integrate,
     jobs,
     keys,
@@ -79,6 +80,7 @@ _REPORTS: Final = (Scope.METADATA, Scope.REVIEW)
 PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console", None, overview.home),
     Screen("POST", "/console/logout", None, login.logout, "console.signed_out"),
+    Screen("GET", "/console/find", _REPORTS, find.show),
     Screen("GET", "/console/overview", Scope.METADATA, overview.show),
     Screen("GET", "/console/files", Scope.METADATA, files.show_list),
     Screen("GET", "/console/files.csv", Scope.METADATA, files.export),

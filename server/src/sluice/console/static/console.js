@@ -25,6 +25,21 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => (button.textContent = before), 2000);
 });
 
+// "/" and Ctrl+K lead to the search field from every page.
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, [contenteditable]");
+  const slash = event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey;
+  const combined = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+  if (!slash && !combined) return;
+  const menu = document.querySelector(".side-narrow details");
+  if (menu && menu.offsetParent) menu.open = true;
+  const field = [...document.querySelectorAll(".find input")].find((each) => each.offsetParent);
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+});
+
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-all]")) return;
   for (const box of event.target.form.querySelectorAll("input[type=checkbox][name]")) box.checked = event.target.checked;
