@@ -2,14 +2,14 @@
 
 from datetime import datetime
 
-from sqlalchemy import delete, exists, insert, or_, select, update
+from sqlalchemy import delete, insert, or_, select, update
 
 from sluice.db.schema import console_links, console_sessions, tenants
 from sluice.db.sql import AnyRow, Connection, rows_of
 from sluice.sessions.session import Link, Secret, Session
 
 _LINK = [console_links.c[name] for name in Link.__slots__]
-_SESSION = [console_sessions.c[name] for name in Session.__slots__]
+_SESSION = [console_sessions.c[name] for name in Session.__slots__ if name in console_sessions.c]
 
 
 async def add_link(connection: Connection, link: Link, secret_hash: bytes) -> None:
@@ -59,7 +59,7 @@ async def take_link(connection: Connection, presented: Secret, browser_hash: byt
 
 async def add_session(connection: Connection, session: Session, secret_hash: bytes) -> None:
     """Insert one session."""
-    values = {name: getattr(session, name) for name in Session.__slots__}
+    values = {name: getattr(session, name) for name in Session.__slots__ if name in console_sessions.c}
     await connection.execute(
         insert(console_sessions).values(values | {"scopes": list(session.scopes), "secret_hash": secret_hash})
     )
@@ -68,13 +68,16 @@ async def add_session(connection: Connection, session: Session, secret_hash: byt
 async def find_session(connection: Connection, presented: Secret, at: datetime) -> Session | None:
     """Return a session that is not over, of a tenant that is active; None if there is none."""
     columns = console_sessions.c
-    is_active = exists().where(tenants.c.tenant_id == presented.tenant_id, tenants.c.status == "active")
-    query = select(*_SESSION).where(
-        columns.tenant_id == presented.tenant_id,
-        columns.session_id == presented.row_id,
-        columns.secret_hash == presented.hash,
-        columns.expires_at > at,
-        is_active,
+    query = (
+        select(*_SESSION, tenants.c.name.label("tenant_name"))
+        .join(tenants, tenants.c.tenant_id == columns.tenant_id)
+        .where(
+            columns.tenant_id == presented.tenant_id,
+            columns.session_id == presented.row_id,
+            columns.secret_hash == presented.hash,
+            columns.expires_at > at,
+            tenants.c.status == "active",
+        )
     )
     row = (await connection.execute(query)).one_or_none()
     if row is None:

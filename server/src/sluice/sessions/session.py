@@ -33,7 +33,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A user who is signed in to the console of one tenant, until `expires_at`."""
+    """A user who is signed in to the console of one tenant, until `expires_at`.
+
+    `tenant_name` is empty before the session is read.
+    """
 
     session_id: str
     tenant_id: str
@@ -42,6 +45,7 @@ class Session:
     scopes: tuple[str, ...]
     created_at: datetime
     expires_at: datetime
+    tenant_name: str = ""
 
     @property
     def principal(self) -> Principal:

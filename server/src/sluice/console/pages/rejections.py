@@ -82,11 +82,11 @@ async def mark(visit: Visit) -> Response:
         group_id, _, report_id = value.partition(" ")
         if name == "group" and group_id in known and _REPORT_ID.fullmatch(report_id):
             seen[group_id] = report_id
+    kept = [(name, visit.asked(name)) for name in ("context", "reason", "state")]
     if not seen:
-        raise Invalid("group: choose the groups that are listed")
+        return redirect(f"/console/rejections{query(kept, notice='none_chosen')}")
     action, to_state = _MARKS[state]
     await visit.services.reports.mark(visit.by(action), seen, to_state)
-    kept = [(name, visit.asked(name)) for name in ("context", "reason", "state")]
     return redirect(f"/console/rejections{query(kept, notice=state, marked=len(seen))}")
 
 
