@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import html
 import html.parser
 import io
 import re
@@ -15,6 +16,7 @@ from sluice.console import templating
 from sluice.console.app import PAGES
 from sluice.console.pages.contexts import POLICY_GROUPS
 from sluice.contexts.policies import ActiveContentKind, Policies, Policy
+from sluice.messages import LOCALES
 from tests.api.responses import data
 from tests.api.responses import page as listed
 from tests.api.samples import TEXT, eicar, picture
@@ -301,6 +303,11 @@ def test_rejections_are_grouped_with_what_was_expected(client: ApiClient, admin:
     report = admin.get(f"/reports/{report_id}").text
     for text in ("Tell the sender", "Expected", report_id):
         assert text in report
+    for locale in LOCALES:
+        page = admin.get(f"/reports/{report_id}?language={locale}").text
+        asked = client.request("GET", f"/reports/{report_id}", headers={"Accept-Language": locale})
+        sentence = data(asked)["message"]
+        assert html.unescape(match(f'(?s)<pre id="sentence" tabindex="0" lang="{locale}">(.*?)\n\n', page)) == sentence
 
 
 def test_context_is_made_changed_and_tried(client: ApiClient, admin: User) -> None:

@@ -29,6 +29,18 @@ _MARKS: Final[Mapping[str, tuple[str, MarkState | None]]] = {
     "muted": ("rejections.muted", "muted"),
     "open": ("rejections.reopened", None),
 }
+_LANGUAGES: Final = {
+    "en": "English",
+    "de": "Deutsch",
+    "fr": "Français",
+    "es": "Español",
+    "it": "Italiano",
+    "nl": "Nederlands",
+    "pl": "Polski",
+    "pt": "Português",
+    "ja": "日本語",
+    "zh-Hans": "简体中文",
+}
 _OUTCOMES: Final = ("accepted", "rejected", "quarantined", "undecided")
 
 
@@ -129,9 +141,16 @@ async def show(visit: Visit) -> Response:
     )
     return visit.page(
         "rejections/show.html",
-        report=full_report(verdict, visit.request.headers.get("accept-language")),
+        report=full_report(verdict, _language(visit)),
+        languages=_LANGUAGES,
         others=[other for other in others.items if other.report_id != verdict.report_id][:5] if others else [],
     )
+
+
+def _language(visit: Visit) -> str | None:
+    """Return the language that was chosen for the sender, or those of the user's browser."""
+    asked = visit.asked("language")
+    return asked if asked in _LANGUAGES else visit.request.headers.get("accept-language")
 
 
 def _day(visit: Visit) -> datetime | None:
