@@ -82,6 +82,21 @@ def test_file_or_context_is_held_and_its_hold_ended(client: ApiClient, admin: Us
     assert client.delete(f"/files/{file_id}").status_code == 200
 
 
+def test_list_marks_and_filters_files_in_quarantine_and_under_a_hold(client: ApiClient, admin: User) -> None:
+    context = client.create_context(policies={"filename_pattern": {"mode": "quarantine", "pattern": "good.*"}})
+    doubtful = data(client.upload("doubtful.txt", context=context), 201)["file_id"]
+    held, plain = (client.store(name, context=context) for name in ("good-held.txt", "good-plain.txt"))
+    data(hold(client, f"/files/{held}"))
+
+    def shown(address: str) -> dict[str, list[str]]:
+        cells = re.findall(r'(?s)<td class="name"><a href="/console/files/(\w+)">(.*?)</td>', admin.get(address).text)
+        return {file_id: re.findall(r'class="badge[^"]*">([^<]+)<', cell) for file_id, cell in cells}
+
+    assert shown("/files") == {doubtful: ["In quarantine"], held: ["Held"], plain: []}
+    assert shown("/files?state=quarantined").keys() == {doubtful}
+    assert shown("/files?state=available").keys() == {held, plain}
+
+
 def test_retention_that_deletes_files_at_once_asks_first(client: ApiClient, admin: User) -> None:
     context = client.create_context()
     path = f"/contexts/{context}"

@@ -55,6 +55,15 @@ class FileFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class FileMarks:
+    """What of a stored file a list shows beside its name; `due_at` is its own end, not that of its context."""
+
+    quarantined_at: datetime | None
+    held_at: datetime | None
+    due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """A legal hold on a file, its own or that of its context: who set it (the actor's id), when and why."""
 

@@ -3,7 +3,7 @@
 How a file comes in is in `uploads`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -23,6 +23,7 @@ from sluice.files.links import LinkSigner
 from sluice.files.record import (
     DeletedFileRow,
     FileFilter,
+    FileMarks,
     FileOrder,
     FileRecord,
     Life,
@@ -126,6 +127,13 @@ class Files:
             return Slice((), has_newer=False, has_older=False)
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_slice(connection, tenant_id, wanted, request)
+
+    async def marks_of(self, tenant_id: str, file_ids: Collection[str]) -> Mapping[str, FileMarks]:
+        """Return what a list shows beside the names of stored files, by id."""
+        if not file_ids:
+            return {}
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.find_marks(connection, tenant_id, file_ids)
 
     async def count(self, tenant_id: str, context_key: str | None = None, uploaded_by: str | None = None) -> int:
         """Return how many files there are in all, or of a context or an uploader."""

@@ -1,7 +1,7 @@
 """Files: the list with its filters, one file with its report, download links, legal holds, deleting and restoring."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -14,11 +14,13 @@ from sluice.console.templating import query
 from sluice.console.visit import HEADERS, Visit, redirect
 from sluice.errors import FileHeld, Invalid, NoRoomToRestore, NotFound
 from sluice.files import FileFilter, FileRecord
+from sluice.files.record import FileStatus
 from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.kit.spreadsheet import csv_line
 
 _FILE_ID: Final = re.compile(r"file_[0-9a-z]{26}")
 _SHA256: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
+_STATES: Final[Mapping[str, FileStatus]] = {"available": "stored", "quarantined": "quarantined"}
 _LINK_LIVES: Final = (300, 900, 3600)
 _MOST_EXPORTED: Final = 100_000
 _BATCH: Final = 500
@@ -46,12 +48,14 @@ async def show_list(visit: Visit) -> Response:
         return redirect(f"/console/files/{search}")
     wanted = _filter(visit)
     found = await visit.services.files.list_slice(visit.tenant_id, wanted, visit.slice_request())
-    is_counted = wanted.sha256 is None and wanted.filename is None
+    marks = await visit.services.files.marks_of(visit.tenant_id, [file.file_id for file in found.items])
+    is_counted = wanted.sha256 is None and wanted.filename is None and wanted.status is None
     contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
     total = await visit.services.files.count(visit.tenant_id, wanted.context_key, wanted.uploaded_by)
     return visit.page(
         "files/list.html",
         found=found,
+        marks=marks,
         total=total if is_counted else None,
         contexts=contexts.items,
         is_filtered=wanted != FileFilter(),
@@ -84,6 +88,7 @@ def _filter(visit: Visit) -> FileFilter:
         uploaded_by=visit.asked("uploaded_by"),
         sha256=None if by_hash is None else by_hash[1].lower(),
         filename=search if by_hash is None else None,
+        status=_STATES.get(visit.asked("state") or ""),
     )
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sluice.db import counts
 from sluice.db.schema import IS_DELETED, IS_STORED, contexts, files, tenants
 from sluice.db.sql import AnyRow, load_page, load_slice
-from sluice.files.record import DeletedFileRow, FileFilter, FileRecord, Hold, Life
+from sluice.files.record import DeletedFileRow, FileFilter, FileMarks, FileRecord, Hold, Life
 from sluice.files.repository.rows import SHOWN, is_in_bucket, is_in_quarantine, record_of, stored_row
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
@@ -74,6 +74,10 @@ async def list_slice(
         conditions.append(files.c.uploaded_by == wanted.uploaded_by)
     if wanted.sha256 is not None:
         conditions.append(files.c.sha256 == wanted.sha256)
+    if wanted.status == "quarantined":
+        conditions.append(is_in_quarantine())
+    elif wanted.status == "stored":
+        conditions.append(~is_in_quarantine())
     if wanted.filename is not None:
         # Names are in no index: only this many of the newest files are read.
         newest = (
@@ -88,6 +92,18 @@ async def list_slice(
         conditions.append(name.contains(wanted.filename.lower(), autoescape=True))
     found = await load_slice(connection, tenant_id, SHOWN, conditions, request)
     return Slice(tuple(record_of(row) for row in found.items), found.has_newer, found.has_older)
+
+
+async def find_marks(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Mapping[str, FileMarks]:
+    """Return the marks of stored files, by id; one that is held by its context has that moment."""
+    held = func.coalesce(files.c.held_at, contexts.c.held_at).label("held_at")
+    query = (
+        select(files.c.file_id, files.c.quarantined_at, held, files.c.due_at)
+        .join(contexts, and_(contexts.c.tenant_id == files.c.tenant_id, contexts.c.context_id == files.c.context_id))
+        .where(files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), IS_STORED)
+    )
+    rows = (await connection.execute(query)).all()
+    return {row.file_id: FileMarks(row.quarantined_at, row.held_at, row.due_at) for row in rows}
 
 
 async def count(connection: AsyncConnection, tenant_id: str, context_key: str | None, uploaded_by: str | None) -> int:
