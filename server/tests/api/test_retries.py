@@ -14,7 +14,7 @@ from tests.api import forms
 from tests.api.responses import (
     assert_error,
     assert_rejected,
-    assert_unauthenticated,
+    assert_spent,
     assert_validation_error,
     data,
     page,
@@ -103,8 +103,8 @@ def test_holder_of_a_spent_token_gets_the_response_again_and_stores_nothing_more
     first, again = (upload(page_client, context) for _ in range(2))
     assert without_time(again) == without_time(first)
     assert is_replayed(again)
-    assert_unauthenticated(upload(page_client, context, key="other"))
-    assert_unauthenticated(upload(page_client, context, key=None))
+    assert_spent(upload(page_client, context, key="other"))
+    assert_spent(upload(page_client, context, key=None))
     assert len(files_of(client)) == 1
     with ThreadPoolExecutor(4) as pool:
         assert {response.status_code for response in pool.map(lambda _: upload(page_client, context), range(12))} == {

@@ -114,7 +114,7 @@ def test_rules_have_one_source_and_may_have_no_scan_or_be_the_defaults(
         (b"max_file_size_mb: 501", " max_file_size_mb: "),
         (b"max_file_size_mb: '5'", " max_file_size_mb: "),
         (b"display_name: Claims", " display_name: "),
-        (b"allowed_extensions: [a.b]", " allowed_extensions.0: "),
+        (b"allowed_extensions: [a..b]", " allowed_extensions.0: "),
         (b"[1, 2]", " rules: "),
         (b"just words", " rules: "),
         *((content, "rules.yaml") for content in NO_YAML),

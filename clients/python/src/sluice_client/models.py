@@ -447,8 +447,8 @@ class QuarantinedFile(Model):
     uploaded_by: str
     report_id: str
     quarantined_at: datetime
-    reason: str | None
-    detail: str | None
+    reason: str | None = None
+    detail: str | None = None
     threat: str | None
     scanned_with: str | None
     scanned_at: datetime | None
@@ -502,9 +502,9 @@ class ApiKeyCreated(Model):
     name: str
     scopes: list[str]
     expires_at: datetime | None
-    contexts: list[str]
-    allowed_networks: list[str]
-    rate_per_minute: int | None
+    contexts: list[str] = []
+    allowed_networks: list[str] = []
+    rate_per_minute: int | None = None
 
 
 class ApiKeyRotated(Model):

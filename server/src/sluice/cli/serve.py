@@ -129,10 +129,12 @@ async def _serve(
         if server.should_exit:
             return
         first = await _first_key(settings) if process.is_first and not settings.production else None
+        url = _url_of(settings)
+        welcome = () if first is None else _welcome(first, url, settings.keys_dir)
         # Who reads the address may connect at once, so listen before it is printed. Requests are served only after.
         listener.listen(server.config.backlog)
         if process.is_first:
-            _print_start(settings, first, process.count)
+            _print_start(settings, url, welcome, process.count)
         # What is loaded stays, so the collector need not look through it again and again: it took a tenth of the
         # server's time for small uploads. A collection first would find 1,500 objects, and take a tenth of the start.
         gc.freeze()
@@ -144,11 +146,13 @@ async def _serve(
     log.info("stopped")
 
 
-def _print_start(settings: "Settings", first: FirstKey | None, processes: int) -> None:
-    # Clients cannot connect to a wildcard address.
+def _url_of(settings: "Settings") -> str:
+    """Return the address at which a client on this machine reaches the service; none can connect to a wildcard."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104  (named, not bound)
-    url = f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
-    welcome = () if first is None else _welcome(first, url, settings.keys_dir)
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+
+
+def _print_start(settings: "Settings", url: str, welcome: Sequence[str], processes: int) -> None:
     output.line(
         *welcome,
         f"Sluice serves {url}",
@@ -184,7 +188,7 @@ def _welcome(first: FirstKey, url: str, folder: "Path") -> Sequence[str]:
     key = shown = first.api_key or ""
     about = "; the key is shown now and never again"
     if not sys.stdout.isatty():
-        path = folder / "first-key"
+        path = (folder / "first-key").absolute()
         replace_secret_file(path, f"{key}\n".encode())
         key, shown, about = f"$(cat {shlex.quote(str(path))})", f"in {path}, which only this user can read", ""
     create, upload, download = curl_lines(url, key)

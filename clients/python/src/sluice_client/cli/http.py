@@ -28,6 +28,10 @@ class ConnectionRefused(Exception):
     """Nothing responds at the address: it is not known, nothing listens, or nothing accepts in time."""
 
 
+class UnknownHost(ConnectionRefused):
+    """The host name of the address cannot be resolved."""
+
+
 class ConnectionBroken(Exception):
     """The connection broke before the whole response was read."""
 
@@ -162,13 +166,21 @@ def _tls_context() -> "ssl.SSLContext":
     return context
 
 
+def _is_unresolved(fault: BaseException) -> bool:
+    cause: BaseException | None = fault
+    while cause is not None and not isinstance(cause, socket.gaierror):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
+
+
 @contextmanager
 def _translated() -> Iterator[None]:
     """Turn faults of the connection into exceptions of this module."""
     try:
         yield
     except UNREACHABLE as fault:
-        raise ConnectionRefused(str(fault) or type(fault).__name__) from fault
+        kind = UnknownHost if _is_unresolved(fault) else ConnectionRefused
+        raise kind(str(fault) or type(fault).__name__) from fault
     except _UNUSABLE as fault:
         raise UnusableAddress(str(fault)) from fault
     except httpx.TransportError as fault:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Signature, signature
 from pathlib import Path
-from socket import gaierror
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -149,7 +148,7 @@ def download_link(link: str, to: Path | None) -> None:
 @contextmanager
 def opened(target: Target, *, needs_key: bool = True) -> Iterator[Service]:
     """Yield a service; turn failures of the connection into `CommandRefused`."""
-    from sluice_client.cli.http import ConnectionBroken, ConnectionRefused, HttpClient, UnusableAddress
+    from sluice_client.cli.http import ConnectionBroken, ConnectionRefused, HttpClient, UnknownHost, UnusableAddress
 
     if needs_key and not target.credential:
         raise CommandRefused(
@@ -160,12 +159,12 @@ def opened(target: Target, *, needs_key: bool = True) -> Iterator[Service]:
     try:
         http = HttpClient(target.url, headers)
         yield Service(target, http)
+    except UnknownHost as fault:
+        host = urlsplit(target.url).hostname
+        raise CommandRefused(
+            f"The host name {host} cannot be resolved: is the address {target.url} right?", Exit.UNAVAILABLE
+        ) from fault
     except ConnectionRefused as fault:
-        if _is_unknown_host(fault):
-            host = urlsplit(target.url).hostname
-            raise CommandRefused(
-                f"The host name {host} cannot be resolved: is the address {target.url} right?", Exit.UNAVAILABLE
-            ) from fault
         raise CommandRefused(
             f"No service responds at {target.url}: start one with `sluice serve`, or give its address with --url.",
             Exit.UNAVAILABLE,
@@ -177,14 +176,6 @@ def opened(target: Target, *, needs_key: bool = True) -> Iterator[Service]:
     finally:
         if http is not None:
             http.close()
-
-
-def _is_unknown_host(fault: BaseException) -> bool:
-    """Return whether a connection failed since the resolver knows no such name."""
-    cause: BaseException | None = fault
-    while cause is not None and not isinstance(cause, gaierror):
-        cause = cause.__cause__ or cause.__context__
-    return cause is not None
 
 
 def _options(*, url: Url = None, api_key: ApiKey = None, profile: ProfileOption = None) -> Target:

@@ -159,9 +159,7 @@ class RuleChanges(UpdateBody):
 class UpdateContext(RuleChanges):
     """Fields of a context to be changed; those not sent stay as they are."""
 
-    model_config = ConfigDict(
-        json_schema_extra=without_defaults({"max_file_size_mb": 50, "allowed_extensions": ["pdf"]})
-    )
+    model_config = ConfigDict(json_schema_extra=without_defaults({"max_file_size_mb": 50}))
 
     display_name: DisplayName = ""
     description: Description | None = None
