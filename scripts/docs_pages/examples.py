@@ -353,16 +353,6 @@ SENT_HEADERS: Final[Mapping[str, str]] = {
     "Upload-Offset": "0",
 }
 
-# Bodies of requests whose schema has no example of its own.
-CHANGES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "UpdateContext": {"max_file_size_mb": 50, "storage_quota_mb": 1024},
-    "UpdateBucket": {"name": "archive-eu"},
-    "UpdateKey": {"status": "disabled"},
-    "RotateKey": {"overlap_seconds": 86400},
-    "UpdateEndpoint": {"events": ["*"]},
-    "ReplayRequest": {"changes": {"policies": {"document": {"max_pages": 100}}}, "since": "7d"},
-}
-
 # Fields that a response has only in a case that the example is not.
 LEFT_OUT: Final = frozenset(
     {

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from docs_pages.errors import every_error
-from docs_pages.examples import ANSWERS, CHANGES, MESSAGES, SENT_HEADERS, VALUES, example_of
+from docs_pages.examples import ANSWERS, MESSAGES, SENT_HEADERS, VALUES, example_of
 from docs_pages.markdown import anchor, fenced, made_from, page, table
 from docs_pages.schemas import Schema, rules, shown_default
 from docs_pages.words import (
@@ -192,8 +192,7 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
 def request_example(one: Operation, schemas: Mapping[str, Schema]) -> Mapping[str, Any]:
     """Return the JSON body that the example sends."""
     name = one.body["application/json"]["schema"]["$ref"].rpartition("/")[2]
-    written = schemas[name].get("examples")
-    example: Mapping[str, Any] = written[0] if written else CHANGES[name]
+    example: Mapping[str, Any] = schemas[name]["examples"][0]
     return example
 
 

@@ -95,7 +95,7 @@ class AddBucket(RequestBody):
 class UpdateBucket(UpdateBody):
     """Fields of a bucket to be changed. Credentials change both together."""
 
-    model_config = ConfigDict(json_schema_extra=without_defaults({"name": "archive", "is_active": False}))
+    model_config = ConfigDict(json_schema_extra=without_defaults({"name": "archive-eu"}))
 
     name: Name = ""
     access_key_id: AccessKeyId = ""

@@ -159,7 +159,7 @@ class RuleChanges(UpdateBody):
 class UpdateContext(RuleChanges):
     """Fields of a context to be changed; those not sent stay as they are."""
 
-    model_config = ConfigDict(json_schema_extra=without_defaults({"max_file_size_mb": 50}))
+    model_config = ConfigDict(json_schema_extra=without_defaults({"max_file_size_mb": 50, "storage_quota_mb": 1024}))
 
     display_name: DisplayName = ""
     description: Description | None = None

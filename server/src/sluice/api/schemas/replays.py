@@ -16,7 +16,9 @@ from sluice.uploads.replay import WHY, Group, Replay, Unknown
 class ReplayRequest(RequestBody):
     """A change of rules that is tried on earlier uploads."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"changes": {"max_file_size_mb": 5}, "since": "7d"}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"changes": {"policies": {"document": {"max_pages": 100}}}, "since": "7d"}]}
+    )
 
     changes: RuleChanges = Field(description="Rules of the context to be changed; those not sent stay as they are.")
     since: Annotated[

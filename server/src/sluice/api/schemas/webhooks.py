@@ -64,7 +64,7 @@ class CreateEndpoint(RequestBody):
 class UpdateEndpoint(UpdateBody):
     """Fields of a webhook endpoint to be changed."""
 
-    model_config = ConfigDict(json_schema_extra=without_defaults({"events": ["file.stored", "file.rejected"]}))
+    model_config = ConfigDict(json_schema_extra=without_defaults({"events": ["*"]}))
 
     url: HookUrl = ""
     events: EventTypes = Field(default_factory=list)

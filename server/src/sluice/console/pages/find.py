@@ -43,7 +43,7 @@ async def show(visit: Visit) -> Response:
             return redirect(f"/console/quarantine/{found[0]}")
     by_hash = _SHA256.search(asked)
     if by_hash is not None and visit.allows(Scope.METADATA):
-        return redirect(f"/console/files{query({'q': by_hash[0].lower()})}")
+        return redirect(f"/console/files{query((), q=by_hash[0].lower())}")
     text = asked if found is None else found[0]
     if text and visit.allows(Scope.METADATA) and await _is_context(visit, text):
         return redirect(f"/console/contexts/{text}")
