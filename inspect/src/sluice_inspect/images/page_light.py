@@ -189,12 +189,12 @@ def _fitted_shadow(light: _Light, terms: NDArray[np.float64], is_dark: Mask, rea
     rest = seen = values
     for _ in range(_SHADOW_STEPS):
         soft = is_dark.reshape(*light.levels.shape, 1).astype(np.float32)
-        for _ in range(3 if reach else 0):  # nearly as a normal distribution
+        for _ in range(3):  # nearly as a normal distribution
             soft = blurred(soft, reach)
         seen = soft.ravel().astype(np.float64)
         both = np.concatenate([terms, (np.log1p(-depth * seen) / math.log1p(-depth))[:, None]], axis=1)
         factors = fitted(both[fitting], values[fitting])
-        depth = min(max(1 - math.exp(factors[-1]), _SHADOW_DEPTH), _SHADOW_DEEPEST)
+        depth = min(max(-math.expm1(min(float(factors[-1]), 0.0)), _SHADOW_DEPTH), _SHADOW_DEEPEST)
         level = values - terms @ factors[:-1]
         rest = level - np.log1p(-depth * seen)
         apart = np.abs(rest)
