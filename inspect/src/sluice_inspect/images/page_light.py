@@ -160,7 +160,7 @@ def _is_only_faintly_darker(rest: NDArray[np.float64], off: float) -> bool:
 
 
 def _is_under_shadow(light: _Light, off: float) -> bool:
-    """Return whether a smooth surface and one shadow, which is as deep everywhere and has a soft edge, explain a page."""
+    """Return whether a smooth surface and one shadow, as deep everywhere and with a soft edge, explain a page."""
     terms, used, values, off = light.terms, light.used, light.levels.ravel(), off + _SHADOW_OFF
     few = terms[:, _SECOND_DEGREE]
     without, plain = (values - surface @ fitted(surface[used], values[used]) for surface in (terms, few))

@@ -168,9 +168,9 @@ class Review:
 class Quarantined:
     """One file that cannot be downloaded: a later scan found a threat in it, or a check put it there.
 
-    `threat` is None in the second case, and in rows older than schema 0005; `reason` and `detail` are those of the check
-    at the upload, None if it passed or its report is gone. `review_decision` is what the first of two reviewers decided,
-    `rescan_at` when a reviewer asked for a scan.
+    `threat` is None in the second case, and in rows older than schema 0005; `reason` and `detail` are those of the
+    check at the upload, None if it passed or its report is gone. `review_decision` is what the first of two reviewers
+    decided, `rescan_at` when a reviewer asked for a scan.
     """
 
     file_id: str

@@ -45,7 +45,7 @@ class OidcVerifier:
         clock: Clock = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`algorithms` are the issuer's, of RS256, PS256, ES256, Ed25519 and EdDSA; raise `ValueError` for others or none.
+        """`algorithms` are the issuer's, of `ALGORITHMS`; raise `ValueError` for others or none.
 
         RSA keys of fewer than `rsa_bits` are ignored. `tls` is for issuers with a private certificate authority.
         """

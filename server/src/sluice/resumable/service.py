@@ -420,8 +420,8 @@ def _counts_as_small(upload: ResumableUpload, size: int) -> bool:
 async def _require_verdict(connection: Connection, tenant_id: str, token_id: str) -> None:
     """Raise `Unauthenticated` or `TokenSpent` unless a token is good for the verdict that has begun.
 
-    The token is locked until that is written. The last byte of an upload may be sent again, so its creation alone bounds nothing. A token that has expired
-    meanwhile is good for the uploads that were begun with it.
+    The token is locked until that is written. The last byte of an upload may be sent again, so its creation alone
+    bounds nothing. A token that has expired meanwhile is good for the uploads that were begun with it.
     """
     token = await token_rows.lock(connection, tenant_id, token_id)
     if token is None or token.revoked_at is not None:
