@@ -277,6 +277,25 @@ def test_group_of_rejections_leads_to_a_report_and_is_reviewed_and_opened_again(
     page.get_by_text("1 group is open again.").wait_for()
 
 
+def test_letters_move_in_a_list_choose_a_row_and_do_the_main_action(
+    browser: Browser, demo: Demo, signed_in_state: Any
+) -> None:
+    context = browser.new_context(base_url=demo.service.url, storage_state=signed_in_state)
+    page = context.new_page()
+    page.goto("/console/rejections")
+    for letter in "jjkxe":
+        page.keyboard.press(letter)
+    page.get_by_text("1 group is marked as reviewed.").wait_for()
+    page.keyboard.press("?")
+    sheet = page.get_by_role("dialog", name="Keyboard")
+    sheet.get_by_label("shortcuts in this browser").uncheck()
+    page.keyboard.press("Escape")
+    sheet.wait_for(state="hidden")
+    page.keyboard.press("j")
+    assert page.evaluate("!document.activeElement.closest('tr')")
+    context.close()
+
+
 def test_context_is_made_and_edited(page: Page, way: str) -> None:
     page.goto("/console/contexts")
     use(page, way, page.get_by_role("link", name="New context"))

@@ -478,6 +478,8 @@ def test_overview_counts_what_became_of_uploads(client: ApiClient, admin: User) 
     page = admin.get("/overview").text
     for text in ("3 uploads, 1 rejected", "<dt>Uploads</dt><dd>3</dd>", "<dt>Quarantined</dt><dd>1</dd>"):
         assert text in page
+    assert "A file waits in quarantine for a decision" in page
+    assert match(r'href="/console/quarantine"[^>]*>.*?class="waiting"[^>]*>.*?(\d+)', page) == "1"
     assert admin.get("/overview?days=nonsense").status_code == 200
 
 

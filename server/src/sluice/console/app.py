@@ -252,7 +252,6 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
     keep_place(request, principal.tenant_id)
     request.state.session = session
     fields = await read_form(request) if page.method == "POST" and page.reads_form else []
-    visit = Visit(request, services, templates, session, principal, dict(fields), fields)
     needed = page.scope if isinstance(page.scope, tuple) else (page.scope,)
     if not any(principal.allows(scope) for scope in needed):
         if page.action is not None:
@@ -264,7 +263,8 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
         raise ScopeMissing(" or ".join(scope.value for scope in needed if scope is not None))
     gate: ListGate = request.app.state.list_gate
     async with gate.hold(principal.tenant_id):
-        return await page.handle(visit)
+        backlog = await services.usage.backlog(principal.tenant_id)
+        return await page.handle(Visit(request, services, templates, session, principal, dict(fields), fields, backlog))
 
 
 async def _serve_open(request: Request, *, handlers: dict[str, Any], templates: Templates) -> Response:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -17,6 +19,7 @@ from sluice.kit.paging import SliceRequest
 from sluice.kit.text import is_plain
 from sluice.services import Services
 from sluice.sessions import Session
+from sluice.usage import MOST_COUNTED, Backlog
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -38,29 +41,37 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class NavigationEntry:
-    """A line of the navigation: where it leads, and who sees it."""
+    """A line of the navigation: its group, where it leads, and who sees it. `also` are other paths of the same page."""
 
+    group: str
     label: str
     path: str
     scopes: tuple[Scope, ...]  # one of them is enough
+    also: tuple[str, ...] = ()
 
     def is_visible_to(self, principal: Principal) -> bool:
         """Return whether a user may see the page."""
         return any(principal.allows(scope) for scope in self.scopes)
 
+    def is_at(self, path: str) -> bool:
+        """Return whether a path is this page or one below it."""
+        return any(path == each or path.startswith(f"{each}/") for each in (self.path, *self.also))
+
 
 NAVIGATION: Final[Sequence[NavigationEntry]] = (
-    NavigationEntry("Overview", "/console/overview", (Scope.METADATA,)),
-    NavigationEntry("Files", "/console/files", (Scope.METADATA,)),
-    NavigationEntry("Jobs", "/console/jobs", (Scope.METADATA,)),
-    NavigationEntry("Rejections", "/console/rejections", (Scope.METADATA, Scope.REVIEW)),
-    NavigationEntry("Quarantine", "/console/quarantine", (Scope.REVIEW,)),
-    NavigationEntry("Contexts", "/console/contexts", (Scope.METADATA,)),
-    NavigationEntry("Buckets", "/console/buckets", (Scope.ADMIN,)),
-    NavigationEntry("Keys", "/console/keys", (Scope.ADMIN,)),
-    NavigationEntry("Integrate", "/console/integrate", (Scope.METADATA,)),
-    NavigationEntry("Webhooks", "/console/webhooks", (Scope.ADMIN,)),
-    NavigationEntry("Audit", "/console/audit", (Scope.ADMIN,)),
+    NavigationEntry("", "Overview", "/console/overview", (Scope.METADATA,)),
+    NavigationEntry("Uploads", "Files", "/console/files", (Scope.METADATA,)),
+    NavigationEntry(
+        "Uploads", "Rejections", "/console/rejections", (Scope.METADATA, Scope.REVIEW), ("/console/reports",)
+    ),
+    NavigationEntry("Uploads", "Quarantine", "/console/quarantine", (Scope.REVIEW,)),
+    NavigationEntry("Uploads", "Jobs", "/console/jobs", (Scope.METADATA,)),
+    NavigationEntry("Setup", "Contexts", "/console/contexts", (Scope.METADATA,)),
+    NavigationEntry("Setup", "Buckets", "/console/buckets", (Scope.ADMIN,)),
+    NavigationEntry("Setup", "Keys", "/console/keys", (Scope.ADMIN,), ("/console/tokens",)),
+    NavigationEntry("Setup", "Integrate", "/console/integrate", (Scope.METADATA,)),
+    NavigationEntry("Setup", "Webhooks", "/console/webhooks", (Scope.ADMIN,)),
+    NavigationEntry("Record", "Audit", "/console/audit", (Scope.ADMIN,)),
 )
 
 
@@ -75,6 +86,7 @@ class Visit:
     principal: Principal
     form: Mapping[str, str]
     fields: Sequence[tuple[str, str]]
+    backlog: Backlog
 
     @property
     def tenant_id(self) -> str:
@@ -110,9 +122,16 @@ class Visit:
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page of the console."""
+        visible = [entry for entry in NAVIGATION if entry.is_visible_to(self.principal)]
         shown = {
             "visit": self,
-            "navigation": [entry for entry in NAVIGATION if entry.is_visible_to(self.principal)],
+            "navigation": [(group, list(entries)) for group, entries in groupby(visible, attrgetter("group"))],
+            "waiting": {
+                "Quarantine": self.backlog.quarantined,
+                "Jobs": self.backlog.active_jobs,
+                "Webhooks": self.backlog.failing_endpoints,
+            },
+            "most_counted": MOST_COUNTED,
             "path": self.request.url.path,
             "asked": dict(self.request.query_params),
             "notice": None,

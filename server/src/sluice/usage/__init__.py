@@ -1,5 +1,5 @@
 """Usage: what a tenant uploaded, had rejected and downloaded on each day, and its limits."""
 
-from sluice.usage.record import Limit, PlanUse, UsageRow
+from sluice.usage.record import MOST_COUNTED, Backlog, Limit, PlanUse, UsageRow
 
-__all__ = ["Limit", "PlanUse", "UsageRow"]
+__all__ = ["MOST_COUNTED", "Backlog", "Limit", "PlanUse", "UsageRow"]

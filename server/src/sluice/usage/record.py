@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from sluice.tenants import Plan
 
 Grouping = Literal["day", "context"]
 LimitName = Literal["uploads_per_month", "storage_bytes", "webhook_endpoints", "active_jobs"]
+MOST_COUNTED: Final = 1000  # of a backlog
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +46,15 @@ class PlanUse:
 
     plan: Plan
     limits: tuple[Limit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits for an action in a tenant: each number up to `MOST_COUNTED`.
+
+    `failing_endpoints` are the webhook endpoints that fail or were disabled because they failed.
+    """
+
+    quarantined: int
+    failing_endpoints: int
+    active_jobs: int

@@ -19,15 +19,16 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
+    or_,
     select,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from sluice.db.schema import contexts, jobs, plan_usage, tenants, usage_days, usage_deltas, webhook_endpoints
+from sluice.db.schema import contexts, files, jobs, plan_usage, tenants, usage_days, usage_deltas, webhook_endpoints
 from sluice.db.sql import AnyRow, Connection, load_now, month
-from sluice.usage.record import Grouping, UsageRow
+from sluice.usage.record import MOST_COUNTED, Backlog, Grouping, UsageRow
 
 UPLOAD: Final = "upload"
 DOWNLOAD: Final = "download"
@@ -119,6 +120,26 @@ async def load_plan(connection: Connection, tenant_id: str) -> Mapping[str, Any]
     ).where(tenants.c.tenant_id == tenant_id)
     row = (await connection.execute(query)).mappings().one_or_none()
     return None if row is None else {**row, "now": await load_now(connection)}
+
+
+async def load_backlog(connection: Connection, tenant_id: str) -> Backlog:
+    """Return what waits for an action in the tenant."""
+    waiting = (
+        select(files.c.file_id).where(
+            files.c.tenant_id == tenant_id, files.c.state == "stored", files.c.quarantined_at.is_not(None)
+        ),
+        select(webhook_endpoints.c.endpoint_id).where(
+            webhook_endpoints.c.tenant_id == tenant_id,
+            or_(
+                webhook_endpoints.c.disabled_reason.is_not(None),
+                and_(webhook_endpoints.c.status == "active", webhook_endpoints.c.failing_since.is_not(None)),
+            ),
+        ),
+        select(jobs.c.job_id).where(jobs.c.tenant_id == tenant_id, jobs.c.state.in_(("waiting", "running"))),
+    )
+    bounded = [query.limit(MOST_COUNTED).subquery() for query in waiting]
+    numbers = [select(func.count()).select_from(each).scalar_subquery() for each in bounded]
+    return Backlog(*(await connection.execute(select(*numbers))).one())
 
 
 def _usage(key: str, rows: list[AnyRow]) -> UsageRow:

@@ -6,7 +6,7 @@ from typing import Final
 from sluice.db.database import Database
 from sluice.errors import Invalid, NotFound
 from sluice.usage import repository
-from sluice.usage.record import Grouping, Limit, PlanUse, UsageRow
+from sluice.usage.record import Backlog, Grouping, Limit, PlanUse, UsageRow
 
 MOST_DAYS: Final = 366
 
@@ -62,3 +62,8 @@ class UsageReader:
             Limit("active_jobs", row["active_jobs"], self._most_jobs),
         )
         return PlanUse(row["plan"], limits)
+
+    async def backlog(self, tenant_id: str) -> Backlog:
+        """Return what waits for an action in the tenant."""
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.load_backlog(connection, tenant_id)

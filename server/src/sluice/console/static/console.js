@@ -25,10 +25,13 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => (button.textContent = before), 2000);
 });
 
+// Shortcuts of one sign can be switched off: speech input types letters, too (WCAG 2.1.4).
+const hasLetters = () => localStorage.getItem("letters") !== "off";
+
 // "/" and Ctrl+K lead to the search field from every page.
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select, [contenteditable]");
-  const slash = event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey;
+  const slash = event.key === "/" && hasLetters() && !typing && !event.ctrlKey && !event.metaKey && !event.altKey;
   const combined = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
   if (!slash && !combined) return;
   const menu = document.querySelector(".side-narrow details");
@@ -39,6 +42,40 @@ document.addEventListener("keydown", (event) => {
   field.focus();
   field.select();
 });
+
+// Letters: the rows of a list, the main action of the page, and the sheet that names them.
+function moveRow(step) {
+  const links = [...document.querySelectorAll("main tbody tr")].map((row) => row.querySelector("td a[href], th a[href]")).filter(Boolean);
+  const row = document.activeElement.closest("main tbody tr");
+  const at = links.findIndex((link) => row && row.contains(link));
+  const next = links[at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step))];
+  if (!next) return;
+  next.focus();
+  next.closest("tr").scrollIntoView({ block: "nearest" });
+}
+
+const letters = {
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  x: () => document.activeElement.closest("tbody tr")?.querySelector("input[type=checkbox][name]")?.click(),
+  e: () => document.querySelector("main [data-main], main .head .primary")?.click(),
+  "?": () => document.getElementById("shortcuts").showModal(),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (event.target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable], dialog")) return;
+  const act = Object.hasOwn(letters, event.key) ? letters[event.key] : null;
+  if (!act || !(hasLetters() || event.key === "?")) return;
+  event.preventDefault();
+  act();
+});
+
+const switched = document.getElementById("letters");
+if (switched) {
+  switched.checked = hasLetters();
+  switched.addEventListener("change", () => localStorage.setItem("letters", switched.checked ? "on" : "off"));
+}
 
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-all]")) return;
