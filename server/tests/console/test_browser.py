@@ -309,9 +309,9 @@ def test_context_is_made_and_edited(page: Page, way: str) -> None:
     choose(page, way, page.get_by_label("Malware"), "quarantine")
     use(page, way, page.get_by_role("button", name="Save"))
     page.wait_for_url(f"**/console/contexts/{key}")
-    assert page.locator(".diff del").inner_text() == "enforce"
-    assert page.locator(".diff ins").inner_text() == "quarantine"
-    assert "quarantine" in page.locator("dl.facts").first.inner_text()
+    assert page.locator(".diff del").inner_text() == "Reject"
+    assert page.locator(".diff ins").inner_text() == "Quarantine"
+    assert "Quarantine" in page.locator("dl.facts").first.inner_text()
 
 
 def test_file_is_tried(page: Page, way: str) -> None:

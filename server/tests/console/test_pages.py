@@ -15,6 +15,7 @@ from sluice.access import Scope
 from sluice.console import templating
 from sluice.console.app import PAGES
 from sluice.console.pages.contexts import POLICY_GROUPS
+from sluice.console.pages.integrate import WAYS
 from sluice.contexts.policies import ActiveContentKind, Policies, Policy
 from sluice.messages import LOCALES
 from tests.api.responses import data
@@ -316,6 +317,8 @@ def test_context_is_made_changed_and_tried(client: ApiClient, admin: User) -> No
     wrong = admin.post("/contexts/new", **fields | modes | {"max_file_size_mb": "9999"})
     assert wrong.status_code == 422
     assert "max_file_size_mb: expected at most 500, found 9999" in wrong.text
+    wrong = admin.post("/contexts/new", **fields, **modes, storage_quota_mb="much")
+    assert "Quota: expected a size such as 20 GB" in wrong.text
     assert admin.post("/contexts/new", **fields, **modes, allowed_extensions="pdf, txt").status_code == 303
     client.store("one.txt", context="letters")
     change = fields | modes | {"allowed_extensions": "pdf", "status": "active", "filename_pattern.mode": "report"}
@@ -354,7 +357,7 @@ def test_every_rule_survives_the_editor(client: ApiClient, admin: User) -> None:
         check_modes={"malware": "quarantine", "blank": "report"},
         reject_corrupt_files=False,
         upload_rate_limit={"max_uploads": 7, "window_seconds": 60},
-        storage_quota_mb=12,
+        storage_quota_mb=2048,
         description="Line one\nline two",
         allowed_extensions=["pdf"],
         retention_days=9,
@@ -493,10 +496,12 @@ def test_audit_log_is_filtered_and_exported(client: ApiClient, admin: User) -> N
 
 def test_code_has_the_address_of_the_service(client: ApiClient, admin: User) -> None:
     context = client.create_context()
-    page = admin.get(f"/integrate?context={context}").text
+    pages = [admin.get(f"/integrate?context={context}&way={way}").text for way in WAYS]
+    assert all(context in page for page in pages)
+    page = "".join(pages)
+    assert not re.search(r"\{(url|context)\}", page)
     for path in ("/api/v1/files/upload", "/static/sluice-upload.js", "/u/ut_live_…", "/api/v1/uploads&#34;"):
         assert f"{client.service.url}{path}" in page
-    assert context in page
     assert admin.get("/integrate?context=unknown").status_code == 404
 
 

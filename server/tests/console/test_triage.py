@@ -106,10 +106,10 @@ def test_change_of_a_context_is_shown_with_old_and_new_values_of_its_fields(clie
     assert re.findall(r"<dt>([^<]+)</dt><dd>(?:<del>([^<]*)</del>)?(?:<ins>([^<]*)</ins>)?</dd>", page) == [
         ("Description", "", "&lt;b&gt;new&lt;/b&gt;"),
         ("Allowed extensions", "txt", "png"),
-        ("Largest file, MB", "10", "20"),
-        ("Rate limit", "", "max uploads: 5, window seconds: 60"),
-        ("Mode of the malware scan", "enforce", "quarantine"),
-        ("Encrypted", "", "mode: report"),
+        ("Largest file in MB", "10", "20"),
+        ("Rate limit", "", "5 uploads within 1 min"),
+        ("Malware", "Reject", "Quarantine"),
+        ("Encrypted", "", "Report only"),
     ]
     key = client.create_context(max_file_size_mb=10)
     client.patch(f"/contexts/{key}", {"max_file_size_mb": 10})

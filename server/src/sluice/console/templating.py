@@ -15,6 +15,9 @@ from sluice.kit.clock import utc_now
 Templates = Environment
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 _STEP: Final = 1024
+# What a check does with a file that fails it: the word of the API, and that of people.
+MODE_WORDS: Final = {"enforce": "Reject", "quarantine": "Quarantine", "report": "Report only", "off": "Off"}
+_PERIODS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _AGO: Final = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (86_400 * 60, 86_400, "d"))
 
 
@@ -37,6 +40,8 @@ def make_environment() -> Environment:
         "percent": show_percent,
         "day": show_day,
         "value": show_value,
+        "mode": show_mode,
+        "per": show_period,
         "name": show_filename,
         "plain": show_plain,
     }
@@ -138,6 +143,18 @@ def show_words(code: str) -> str:
     """Return a code as words: `blank_document` as `Blank document`."""
     words = code.replace("_", " ").replace(".", " › ")
     return words[:1].upper() + words[1:]
+
+
+def show_mode(mode: str) -> Markup:
+    """Return the mode of a check as a badge, with the word of the API in its title."""
+    level = {"enforce": "bad", "quarantine": "warn"}.get(mode, "")
+    return Markup('<span class="badge {}" title="{}">{}</span>').format(level, mode, MODE_WORDS[mode])
+
+
+def show_period(seconds: int) -> str:
+    """Return a period in the largest unit that divides it: `5 min`."""
+    each, unit = next((each, unit) for each, unit in _PERIODS if seconds % each == 0)
+    return f"{seconds // each:,} {unit}"
 
 
 def show_value(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Contexts: the list, one context, its editor with a trial on earlier uploads, and a trial of a single file."""
 
 import itertools
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,11 @@ from sluice.api.schemas.contexts import CreateContext, UpdateContext
 from sluice.api.schemas.replays import ReplayOut
 from sluice.api.schemas.reports import full_report
 from sluice.audit import AuditChange
-from sluice.console.templating import show_value, show_words
+from sluice.console.templating import MODE_WORDS, show_period, show_value, show_words
 from sluice.console.visit import Visit, redirect
 from sluice.contexts import Context
 from sluice.contexts.policies import POLICY_MODELS
-from sluice.errors import NotFound, SluiceError, Unauthenticated
+from sluice.errors import Invalid, NotFound, SluiceError, Unauthenticated
 from sluice.files.record import RetentionPreview, RetentionRule
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest
@@ -98,20 +99,23 @@ _CHECKS: Final = (
 
 # Where the name of a field does not say what people call it.
 _LABELS: Final = {
-    "max_file_size_mb": "Largest file, MB",
+    "max_file_size_mb": "Largest file in MB",
     "storage_path_template": "Path",
     "reject_blank_files": "Check for blank files",
     "reject_corrupt_files": "Check for damage",
     "scan_for_viruses": "Scan for malware",
     "upload_rate_limit": "Rate limit",
-    "storage_quota_mb": "Quota, MB",
+    "storage_quota_mb": "Quota in MB",
     "storage_config_id": "Bucket",
     "retention_days": "Days kept",
     "retention_starts": "Days count from",
-    "check_modes.integrity": "Mode of the check for damage",
-    "check_modes.blank": "Mode of the check for blank files",
-    "check_modes.malware": "Mode of the malware scan",
+    "check_modes.integrity": "Damage",
+    "check_modes.blank": "Blank files",
+    "check_modes.malware": "Malware",
 }
+_QUANTITY: Final = re.compile(r"(\d{1,12})\s*([a-z]*)", re.IGNORECASE | re.ASCII)
+_SIZES: Final = {"": 1, "mb": 1, "gb": 1024, "tb": 1024 * 1024}
+_PERIODS: Final = {"": 1, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 
 
 async def show_list(visit: Visit) -> Response:
@@ -178,12 +182,21 @@ def _changed(name: str, before: Any, after: Any) -> ChangedField:
         gone, came = [each for each in before if each not in after], [each for each in after if each not in before]
         if gone or came:
             return ChangedField(label, show_value(gone) if gone else None, show_value(came) if came else None)
+    if name.endswith(".mode") or name.startswith("check_modes."):
+        before, after = (MODE_WORDS.get(each, each) for each in (before, after))
     return ChangedField(label, _shown(before), _shown(after))
 
 
 def _shown(value: Any) -> str | None:
     """Return a value as people read it; None for nothing."""
-    return None if value in (None, "", [], {}) else show_value(value)
+    if value in (None, "", [], {}):
+        return None
+    match value:
+        case {"max_uploads": uploads, "window_seconds": seconds}:
+            return f"{uploads:,} uploads within {show_period(seconds)}"
+        case {"mode": mode, **others}:
+            return ", ".join([MODE_WORDS[mode], *([show_value(others)] if others else [])])
+    return show_value(value)
 
 
 async def _context(visit: Visit) -> Context:
@@ -305,7 +318,7 @@ async def _editor(
         buckets=await visit.services.buckets.list_all(visit.tenant_id),
         groups=POLICY_GROUPS,
         checks=_CHECKS,
-        modes=("enforce", "quarantine", "report"),
+        mode_words=MODE_WORDS,
     )
 
 
@@ -327,9 +340,9 @@ def _form_of(context: Context | None) -> dict[str, str]:
         "max_file_size_mb": str(context.max_file_size_mb),
         "storage_path_template": context.storage_path_template,
         "storage_config_id": context.storage_config_id or "",
-        "storage_quota_mb": "" if context.storage_quota_mb is None else str(context.storage_quota_mb),
+        "storage_quota_mb": "" if context.storage_quota_mb is None else _show_megabytes(context.storage_quota_mb),
         "rate_max_uploads": "" if rate is None else str(rate.max_uploads),
-        "rate_window_seconds": "" if rate is None else str(rate.window_seconds),
+        "rate_window_seconds": "" if rate is None else show_period(rate.window_seconds),
         "retention_days": "" if context.retention_days is None else str(context.retention_days),
         "retention_starts": context.retention_starts,
         "status": context.status,
@@ -355,7 +368,7 @@ def _body(visit: Visit) -> dict[str, Any]:
         "max_file_size_mb": _number(visit.sent("max_file_size_mb")),
         "storage_path_template": visit.sent("storage_path_template") or None,
         "storage_config_id": visit.sent("storage_config_id") or None,
-        "storage_quota_mb": _number(visit.sent("storage_quota_mb")),
+        "storage_quota_mb": _quantity(visit.sent("storage_quota_mb"), _SIZES, "Quota: expected a size such as 20 GB"),
         "retention_days": _number(visit.sent("retention_days")),
         "retention_starts": visit.sent("retention_starts") or "stored",
         "upload_rate_limit": None,
@@ -363,9 +376,8 @@ def _body(visit: Visit) -> dict[str, Any]:
         "policies": {},
     }
     if visit.sent("rate_max_uploads") or visit.sent("rate_window_seconds"):
-        body["upload_rate_limit"] = {
-            name: _number(visit.sent(f"rate_{name}")) for name in ("max_uploads", "window_seconds")
-        }
+        window = _quantity(visit.sent("rate_window_seconds"), _PERIODS, "Within: expected a time such as 10 min")
+        body["upload_rate_limit"] = {"max_uploads": _number(visit.sent("rate_max_uploads")), "window_seconds": window}
     for name, switch, _label, _hint in _CHECKS:
         mode = visit.sent(f"check_{name}")
         body[switch] = mode != "off"
@@ -399,3 +411,19 @@ def _number(text: str) -> int | str | None:
     if not text:
         return None
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else text  # noqa: PLR2004
+
+
+def _quantity(text: str, units: Mapping[str, int], expected: str) -> int | None:
+    """Return a number with its unit, in the smallest of the units; raise `Invalid`."""
+    if not text:
+        return None
+    found = _QUANTITY.fullmatch(text.replace(",", ""))
+    if found is None or found[2].lower() not in units:
+        raise Invalid(expected)
+    return int(found[1]) * units[found[2].lower()]
+
+
+def _show_megabytes(number: int) -> str:
+    """Return a size in the largest unit that divides it."""
+    unit = next(unit for unit in ("tb", "gb", "mb") if number % _SIZES[unit] == 0)
+    return f"{number // _SIZES[unit]} {unit.upper()}"

@@ -129,5 +129,5 @@ async def _needs(
 
 def axis_top(most: int) -> int:
     """Return the number at the top of the axis of a chart, whose half is a round number, too."""
-    power = 10 ** max(0, len(str(most)) - 2)
+    power: int = 10 ** max(0, len(str(most)) - 2)
     return next(top * power for top in _TOPS if top * power >= most)
