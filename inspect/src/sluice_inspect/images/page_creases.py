@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 from PIL import Image
 
-from sluice_inspect.images.page_model import Page, greatest_around
+from sluice_inspect.images.page_model import Page, greatest_around, window_sums
 from sluice_inspect.images.page_parts import Part, mask_part, unexplained
 from sluice_inspect.images.views import Levels
 
@@ -167,14 +167,25 @@ def _even_lines(page: Page, background: Levels, factor: int) -> _Lines:
     scale = page.scale / factor
     length, outside, gap = (round(millimetres * scale) for millimetres in (_LENGTH, _OUTSIDE, 0.5))
     least = max(0.35 * page.threshold, 1.5 * noise)
+    margin = round(_ASIDE * scale) + 1
     lines = _Lines(np.zeros_like(rest), np.zeros(rest.shape, dtype=np.int64), [])
     for number in range(_DIRECTIONS):
         degrees = 180 * number / _DIRECTIONS
-        turned, hidden = _turned(rest, degrees, 0), _turned(covered, degrees, 1)
-        mean, square = _running_means(turned, length), _running_means(np.square(turned), length)
+        turned = _turned(rest, degrees, 0)
+        shape, mean = turned.shape, _running_means(turned, length)
+        # Only the rows near a line are looked at further: in most directions there are none.
+        rows = _rows_around(np.abs(mean) > least, margin)
+        turned, mean = turned[rows], mean[rows]
+        square = _running_means(np.square(turned), length)
         is_even = (np.abs(mean) > least) & (square - np.square(mean) - 1.2 * noise**2 < np.square(_UNEVEN * mean))
+        around = _rows_around(is_even, margin)
+        if around.start == around.stop:
+            continue
+        rows = slice(rows.start + around.start, rows.start + around.stop)
+        turned, mean, is_even = turned[around], mean[around], is_even[around]
+        hidden, shown = (_turned(plane, degrees, beyond)[rows] for plane, beyond in ((covered, 1), (levels, 255)))
         depth = np.where(is_even, np.abs(mean), 0).astype(np.float32)
-        apart = np.minimum(depth, _apart(_running_means(_turned(levels, degrees, 255), length), round(_ASIDE * scale)))
+        apart = np.minimum(depth, _apart(_running_means(shown, length), round(_ASIDE * scale)))
         beyond = greatest_around(np.abs(_running_means(turned, outside)), max(1, round(scale)))
         is_known = _running_means(hidden - 1, outside) < -0.99  # nothing is known beyond the page
         for sign in (1, -1):
@@ -183,10 +194,10 @@ def _even_lines(page: Page, background: Levels, factor: int) -> _Lines:
             known = _shifted(is_known, -sign * (outside // 2 + gap))
             end = (inner > _END_LEAST) & (outer < _END_SHARE * inner) & known
             if end.any():
-                back = _turned_back((end * inner).astype(np.float32), degrees, rest.shape)
+                back = _turned_back((end * inner).astype(np.float32), rows, shape, degrees, rest.shape)
                 lines.ends.extend((int(y), int(x), number, float(back[y, x])) for y, x in np.argwhere(back > 0))
         depth = greatest_around(np.ascontiguousarray(depth.T), length // 2 - 1).T  # all of the line, not its middle
-        back = _turned_back(depth, degrees, rest.shape)
+        back = _turned_back(depth, rows, shape, degrees, rest.shape)
         is_deeper = back > lines.depth
         lines.depth[is_deeper], lines.direction[is_deeper] = back[is_deeper], number
     return lines
@@ -214,15 +225,25 @@ def _turned(plane: Plane, degrees: float, beyond: float) -> Plane:
     return np.asarray(image.rotate(degrees, Image.Resampling.BILINEAR, expand=True, fillcolor=beyond))
 
 
-def _turned_back(plane: Plane, degrees: float, shape: tuple[int, int]) -> Plane:
+def _turned_back(band: Plane, rows: slice, turned: tuple[int, ...], degrees: float, shape: tuple[int, int]) -> Plane:
+    """Return a plane of a shape whose turned form has these rows and is 0 elsewhere."""
+    plane = np.zeros(turned, dtype=np.float32)
+    plane[rows] = band
     back = np.asarray(Image.fromarray(plane).rotate(-degrees, Image.Resampling.NEAREST, expand=True))
     top, left = ((large - small) // 2 for large, small in zip(back.shape, shape, strict=True))
     return back[top : top + shape[0], left : left + shape[1]]
 
 
+def _rows_around(mask: NDArray[np.bool_], margin: int) -> slice:
+    """Return the rows from the first to the last with a place of the mask, and a margin on both sides."""
+    rows = np.flatnonzero(mask.any(axis=1))
+    return (
+        slice(max(0, int(rows[0]) - margin), min(len(mask), int(rows[-1]) + margin + 1)) if len(rows) else slice(0, 0)
+    )
+
+
 def _running_means(plane: Plane, length: int) -> Plane:
     """Return the mean of `length` pixels around each, along the rows."""
     before = length // 2
-    total = np.cumsum(np.pad(plane, ((0, 0), (before + 1, length - before - 1))), axis=1, dtype=np.float64)
-    means: Plane = ((total[:, length:] - total[:, :-length]) / length).astype(np.float32)
-    return means
+    padded = np.pad(plane, ((0, 0), (before, length - before - 1)))
+    return window_sums(padded.T, length).T / np.float32(length)

@@ -336,11 +336,12 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the punched holes: round, alike, in a line along an edge, and symmetric about the middle of that edge."""
     round_ones = [
         part
-        for part in _without_shadows(parts)
+        for part in parts
         if 3.5 <= part.width <= 15
         and 3.5 <= part.height <= 15
         and 0.5 < part.width / part.height < 2  # some are punched twice
         and part.size * part.unit**2 > 0.15 * part.width * part.height
+        and not _is_shadow(part, parts)
     ]
     holes = []
     for along, across, length, depth in ((1, 0, height, width), (0, 1, width, height)):
@@ -362,15 +363,9 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
     return holes
 
 
-def _without_shadows(parts: list[Part]) -> list[Part]:
-    """Return the parts that are not beside a much larger one; a second hole is nearly as large as the first."""
-    return [
-        part
-        for part in parts
-        if not any(
-            _SHADOW * other.size > part.size and part.distance(other) < 1 for other in parts if other is not part
-        )
-    ]
+def _is_shadow(part: Part, parts: list[Part]) -> bool:
+    """Return whether a part is beside a much larger one; a second hole is nearly as large as the first."""
+    return any(_SHADOW * other.size > part.size and part.distance(other) < 1 for other in parts if other is not part)
 
 
 def _staples(parts: list[Part], width: float, height: float) -> list[Part]:

@@ -196,9 +196,12 @@ def rotations(page: Page) -> Iterator[tuple[Levels, Levels, Mask]]:
 
 def greatest_around(plane: NDArray[np.float32], by: int) -> NDArray[np.float32]:
     """Return the largest of each value and those up to `by` rows away."""
-    padded = np.pad(plane, ((by, by), (0, 0)), mode="edge")
-    greatest: NDArray[np.float32] = np.lib.stride_tricks.sliding_window_view(padded, 2 * by + 1, axis=0).max(axis=2)
-    return greatest
+    greatest = np.pad(plane, ((by, by), (0, 0)), mode="edge")
+    size, window = 1, 2 * by + 1
+    while 2 * size <= window:
+        greatest, size = np.maximum(greatest[:-size], greatest[size:]), 2 * size
+    rest = window - size
+    return np.maximum(greatest[:-rest], greatest[rest:]) if rest else greatest
 
 
 def shows_other_side(page: Page) -> bool:
@@ -231,7 +234,21 @@ def _roughness(profile: NDArray[np.float32], scale: float) -> float:
 def blurred(levels: Levels, by: int) -> Levels:
     """Return means over squares that reach `by` pixels in each direction."""
     side = 2 * by + 1
-    total = np.cumsum(np.pad(levels, ((by + 1, by), (by, by), (0, 0)), mode="edge"), axis=0, dtype=np.float64)
-    total = np.cumsum(np.pad(total[side:] - total[:-side], ((0, 0), (1, 0), (0, 0))), axis=1)
-    means: Levels = ((total[:, side:] - total[:, :-side]) / side**2).astype(np.float32)
+    padded = np.pad(levels, ((by, by), (by, by), (0, 0)), mode="edge")
+    means: Levels = window_sums(window_sums(padded, side).swapaxes(0, 1), side).swapaxes(0, 1)
+    means /= side**2
     return means
+
+
+def window_sums(plane: NDArray[np.float32], length: int) -> NDArray[np.float32]:
+    """Return the sums of each row and those below it, `length` rows in all, where there are that many."""
+    count = len(plane) - length + 1
+    sums = np.zeros((count, *plane.shape[1:]), dtype=np.float32)
+    begin, size = 0, 1
+    while True:  # `plane` has the sums of 1, 2, 4 … rows: those are added that make up the length
+        if length & size:
+            sums += plane[begin : begin + count]
+            begin += size
+        if 2 * size > length:
+            return sums
+        plane, size = plane[:-size] + plane[size:], 2 * size

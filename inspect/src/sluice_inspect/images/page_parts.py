@@ -84,19 +84,17 @@ def parts_of(page: Page) -> list[Part]:
     found = np.argwhere(marked)
     if len(found) > _CELLS_MOST:
         return [_part(found, strongest, unit)]
-    left = {(int(y), int(x)) for y, x in found}
+    wide = columns + 1  # places in one number, with a column between the last and the first of two rows
+    left = set((found[:, 0] * wide + found[:, 1]).tolist())
+    neighbours = [dy * wide + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
     parts = []
     while left:
-        stack = [left.pop()]
-        cells = []
-        while stack:
-            y, x = stack.pop()
-            cells.append((y, x))
-            for near in ((y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)):
-                if near in left:
-                    left.remove(near)
-                    stack.append(near)
-        parts.append(_part(np.array(cells), strongest, unit))
+        cells = [left.pop()]
+        for place in cells:  # it grows meanwhile
+            near = [place + by for by in neighbours if place + by in left]
+            left.difference_update(near)
+            cells += near
+        parts.append(_part(np.stack(np.divmod(cells, wide), axis=1), strongest, unit))
     return parts
 
 

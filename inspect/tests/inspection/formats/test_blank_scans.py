@@ -1,7 +1,7 @@
 """The blank rule for scans: what scanners, phones and hands leave on an empty page is blank, and any mark on it is not."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -11,9 +11,11 @@ from PIL import Image, ImageDraw
 from sluice_inspect import inspect
 from sluice_inspect.images.blank import picture_is_blank
 from tests.inspection.formats import scan_judging
+from tests.inspection.formats.blank_examples import BLANK_EXAMPLES, NOT_BLANK_EXAMPLES
 from tests.inspection.formats.image_samples import animated, grey_picture, noise_field
 from tests.inspection.formats.scan_samples import BLANK_KINDS, CONTENT_KINDS, draw_scan
 from tests.rows import each_row
+from tests.run_length import LONG_RUN
 
 _Levels = NDArray[np.float32]
 
@@ -67,20 +69,26 @@ CONTENT_SEEDS = {
 _drawn = lru_cache(1)(draw_scan)
 
 
+def without_examples(kinds: Iterable[str], *more: str) -> list[str]:
+    """Return the kinds that are no example of the documents, which `test_blank_examples.py` judges; in a long run all."""
+    shown = {example.kind for example in (*BLANK_EXAMPLES, *NOT_BLANK_EXAMPLES)} - set(more)
+    return [kind for kind in kinds if LONG_RUN or kind not in shown]
+
+
 def outcome_of(kind: str, seed: int, plugin: str = "JPEG") -> str:
     drawn = _drawn(kind, seed)
     plugin = "PNG" if drawn.image.mode == "P" else "PDF" if drawn.more else plugin
     return inspect(io.BytesIO(drawn.encoded(plugin)), filename=f"scan.{plugin.lower()}").outcome
 
 
-@each_row("kind", BLANK_KINDS)
+@each_row("kind", without_examples(BLANK_KINDS))
 def test_empty_page_with_traces_of_scanning_is_blank(kind: str) -> None:
     assert outcome_of(kind, BLANK_SEEDS[kind]) == "blank"
     if kind in {"edge_shadow", "uneven_lamp", "punch_holes", "folds"}:
         assert outcome_of(kind, BLANK_SEEDS[kind], "PDF") == "blank"
 
 
-@each_row("kind", CONTENT_KINDS)
+@each_row("kind", without_examples(CONTENT_KINDS, "word"))
 def test_mark_on_a_scan_and_photo_are_not_blank(kind: str) -> None:
     assert outcome_of(kind, CONTENT_SEEDS[kind]) == "ok"
     if kind in {"pencil", "word", "page_number"}:
