@@ -30,6 +30,8 @@ REPORTS = "metadata or review"
 ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "": {"GET": None},
     "/logout": {"POST": None},
+    "/times": {"POST": None},
+    "/actor": {"GET": REPORTS},
     "/find": {"GET": REPORTS},
     "/overview": {"GET": METADATA},
     "/files": {"GET": METADATA},
@@ -46,6 +48,7 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/files/file_unknown/unhold": {"POST": ADMIN},
     "/rejections": {"GET": REPORTS, "POST": REVIEW},
     "/reports": {"GET": REPORTS},
+    "/reports.csv": {"GET": REPORTS},
     "/reports/rep_unknown": {"GET": REPORTS},
     "/jobs": {"GET": METADATA},
     "/jobs/job_unknown": {"GET": METADATA},

@@ -19,6 +19,7 @@ from sluice.api.route import ListGate, keep_place
 from sluice.audit import AuditAction
 from sluice.console.assets import serve_asset
 from sluice.console.pages import (
+    actors,
     audit,
     buckets,
     contexts,
@@ -29,6 +30,7 @@ from sluice.console.pages import (
     keys,
     login,
     overview,
+    preferences,
     quarantine,
     rejections,
     webhooks,
@@ -80,6 +82,8 @@ _REPORTS: Final = (Scope.METADATA, Scope.REVIEW)
 PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console", None, overview.home),
     Screen("POST", "/console/logout", None, login.logout, "console.signed_out"),
+    Screen("POST", "/console/times", None, preferences.choose_times),
+    Screen("GET", "/console/actor", _REPORTS, actors.show),
     Screen("GET", "/console/find", _REPORTS, find.show),
     Screen("GET", "/console/overview", Scope.METADATA, overview.show),
     Screen("GET", "/console/files", Scope.METADATA, files.show_list),
@@ -98,6 +102,7 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/rejections", _REPORTS, rejections.show_groups),
     Screen("POST", "/console/rejections", Scope.REVIEW, rejections.mark, "rejections.reviewed"),
     Screen("GET", "/console/reports", _REPORTS, rejections.show_list),
+    Screen("GET", "/console/reports.csv", _REPORTS, rejections.export),
     Screen("GET", "/console/reports/{report_id}", _REPORTS, rejections.show),
     Screen("GET", "/console/jobs", Scope.METADATA, jobs.show_list),
     Screen("GET", "/console/jobs/{job_id}", Scope.METADATA, jobs.show),

@@ -33,6 +33,7 @@ FORM_BYTES: Final = 64 * 1024
 _MOST_FIELDS: Final = 200
 PAGE_SIZE: Final = 50
 _MOST_WORDS: Final = 1000
+_PLACE_IN_LIST: Final = frozenset({"before", "after", "page", "notice", "undo", "kept", "marked"})
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -77,6 +78,16 @@ class Visit:
     fields: Sequence[tuple[str, str]]
 
     @property
+    def shows_moments(self) -> bool:
+        """Whether pages show times as moments, and not as a time ago: as the user's cookie says."""
+        return self.request.cookies.get(cookie_name(self.services, "times")) == "absolute"
+
+    @property
+    def filters(self) -> Mapping[str, str]:
+        """The values of the address that filter a list, without the place in it and what happened last."""
+        return {name: value for name, value in self.request.query_params.items() if name not in _PLACE_IN_LIST}
+
+    @property
     def tenant_id(self) -> str:
         """The tenant whose things are shown."""
         return self.principal.tenant_id
@@ -115,6 +126,8 @@ class Visit:
             "navigation": [entry for entry in NAVIGATION if entry.is_visible_to(self.principal)],
             "path": self.request.url.path,
             "asked": dict(self.request.query_params),
+            "filters": self.filters,
+            "shows_moments": self.shows_moments,
             "notice": None,
         }
         html = self.templates.get_template(template).render(shown | values)

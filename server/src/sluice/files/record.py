@@ -38,7 +38,7 @@ class FileFilter:
 
     `metadata` are names with their values as text; `created_after` is the first moment and `created_before` the first
     one too late, by the moment at which the bytes of a file were complete. `contexts` are those that a key is limited
-    to, empty if to none.
+    to, empty if to none. `reason` is why the upload of a file was put into quarantine, as long as its report is kept.
     """
 
     context_key: str | None = None
@@ -52,6 +52,7 @@ class FileFilter:
     status: FileStatus | None = None
     metadata: tuple[tuple[str, str], ...] = ()
     contexts: tuple[str, ...] = ()
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,19 @@ class Files:
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_slice(connection, tenant_id, wanted, request)
 
+    async def count_found(self, tenant_id: str, wanted: FileFilter) -> int:
+        """Return how many files `list_slice` lists in all; counted to `MOST_SEARCHED`, but by context and uploader."""
+        if not is_searchable(wanted):
+            return 0
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.count_found(connection, tenant_id, wanted)
+
+    async def existing(self, tenant_id: str, file_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the files that are stored, or deleted and can be restored."""
+        async with self._database.reading(tenant_id) as connection:
+            states = await repository.list_states(connection, tenant_id, file_ids) if file_ids else {}
+        return frozenset(file_id for file_id, state in states.items() if state in {"stored", "deleted"})
+
     async def marks_of(self, tenant_id: str, file_ids: Collection[str]) -> Mapping[str, FileMarks]:
         """Return what a list shows beside the names of stored files, by id."""
         if not file_ids:
@@ -316,7 +329,15 @@ def is_searchable(wanted: FileFilter) -> bool:
 
 def _texts(wanted: FileFilter) -> tuple[str | None, ...]:
     pairs = [text for pair in wanted.metadata for text in pair]
-    return wanted.context_key, wanted.uploaded_by, wanted.sha256, wanted.filename, wanted.content_type, *pairs
+    return (
+        wanted.context_key,
+        wanted.uploaded_by,
+        wanted.sha256,
+        wanted.filename,
+        wanted.content_type,
+        wanted.reason,
+        *pairs,
+    )
 
 
 class Quarantine:

@@ -6,7 +6,7 @@ from typing import Final, get_args
 from starlette.responses import Response
 
 from sluice.access import Scope
-from sluice.console.pages.files import job_filter
+from sluice.console.pages.files import job_filter, list_filter
 from sluice.console.visit import Visit, redirect
 from sluice.errors import Invalid, ScopeMissing
 from sluice.files import FileFilter
@@ -90,7 +90,8 @@ async def link(visit: Visit) -> Response:
 async def show_all(visit: Visit) -> Response:
     """Ask before all files that match a filter are deleted or restored: how many they are is to be typed."""
     action, now = _bulk_action(visit.asked("action")), utc_now()
-    total = await _count(visit, job_filter(visit, now)) if action == "delete" else None
+    job_filter(visit, now)  # which requires one
+    total = await _count(visit, now) if action == "delete" else None
     return await _ask(visit, action, now, total)
 
 
@@ -113,11 +114,12 @@ async def _ask(visit: Visit, action: str, until: datetime, total: int | None, er
     )
 
 
-async def _count(visit: Visit, wanted: FileFilter) -> int | None:
-    """Return how many stored files match a filter, None if they are too many to be counted."""
-    if wanted == FileFilter(wanted.context_key, wanted.uploaded_by, created_before=wanted.created_before):
+async def _count(visit: Visit, until: datetime) -> int | None:
+    """Return how many stored files match the filter of the address, None if they are too many to be counted."""
+    wanted = list_filter(visit, until)
+    if wanted == FileFilter(wanted.context_key, wanted.uploaded_by):
         return await visit.services.files.count(visit.tenant_id, wanted.context_key, wanted.uploaded_by)
-    return await visit.services.jobs.count(visit.tenant_id, wanted)
+    return await visit.services.jobs.count(visit.tenant_id, job_filter(visit, until))
 
 
 def _word(action: str, total: int | None) -> str:

@@ -48,11 +48,12 @@ document.addEventListener("change", (event) => {
 // Only the newest answer is shown: an older one that comes late would overwrite it.
 let asked = 0;
 
+// A filter that cannot be read (422) is explained in the results: the field that is being typed into keeps the focus.
 async function show(address) {
   const mine = ++asked;
   const response = await fetch(address, { headers: { Accept: "text/html" }, redirect: "manual" });
   if (mine !== asked) return;
-  if (!response.ok) {
+  if (!response.ok && response.status !== 422) {
     location.assign(address);
     return;
   }

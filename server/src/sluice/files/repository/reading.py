@@ -11,6 +11,7 @@ from sluice.db.schema import IS_DELETED, IS_STORED, contexts, files, tenants
 from sluice.db.sql import AnyRow, load_page, load_slice
 from sluice.files.record import DeletedFileRow, FileFilter, FileMarks, FileRecord, Hold, Life
 from sluice.files.repository.rows import SHOWN, is_in_bucket, is_in_quarantine, record_of, stored_row
+from sluice.files.search import MOST_SEARCHED, has_reason, period
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _DELETED = [files.c[name] for name in DeletedFileRow.__slots__]
@@ -67,7 +68,24 @@ async def list_slice(
     connection: AsyncConnection, tenant_id: str, wanted: FileFilter, request: SliceRequest
 ) -> Slice[FileRecord]:
     """Return some of the files that meet `wanted`, newest first."""
-    conditions: list[ColumnElement[bool]] = [IS_STORED]
+    found = await load_slice(connection, tenant_id, SHOWN, _conditions(tenant_id, wanted), request)
+    return Slice(tuple(record_of(row) for row in found.items), found.has_newer, found.has_older)
+
+
+async def count_found(connection: AsyncConnection, tenant_id: str, wanted: FileFilter) -> int:
+    """Return how many files meet `wanted`: by context and uploader all of them, otherwise counted to `MOST_SEARCHED`.
+
+    It is the number of the list that `list_slice` returns a part of.
+    """
+    if wanted == FileFilter(wanted.context_key, wanted.uploaded_by):
+        return await count(connection, tenant_id, wanted.context_key, wanted.uploaded_by)
+    ids = select(files.c.file_id).where(files.c.tenant_id == tenant_id, *_conditions(tenant_id, wanted))
+    counted = ids.limit(MOST_SEARCHED).subquery()
+    return int((await connection.execute(select(func.count()).select_from(counted))).scalar_one())
+
+
+def _conditions(tenant_id: str, wanted: FileFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = [IS_STORED, *period(files.c.file_id, wanted)]
     if wanted.context_key is not None:
         conditions.append(files.c.context_key == wanted.context_key)
     if wanted.uploaded_by is not None:
@@ -78,6 +96,8 @@ async def list_slice(
         conditions.append(is_in_quarantine())
     elif wanted.status == "stored":
         conditions.append(~is_in_quarantine())
+    if wanted.reason is not None:
+        conditions.append(has_reason(tenant_id, wanted.reason))
     if wanted.filename is not None:
         # Names are in no index: only this many of the newest files are read.
         newest = (
@@ -90,8 +110,7 @@ async def list_slice(
         conditions.append(files.c.file_id > func.coalesce(newest.scalar_subquery(), ""))
         name = func.lower(files.c.original_filename)
         conditions.append(name.contains(wanted.filename.lower(), autoescape=True))
-    found = await load_slice(connection, tenant_id, SHOWN, conditions, request)
-    return Slice(tuple(record_of(row) for row in found.items), found.has_newer, found.has_older)
+    return conditions
 
 
 async def find_marks(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Mapping[str, FileMarks]:
