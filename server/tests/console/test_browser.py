@@ -27,6 +27,7 @@ SCREENS = (
         "/files/all?context=claims&action=delete",
     ),
     *("/files/all?context=claims&action=restore", "/jobs", "/jobs/{job_id}", "/rejections"),
+    *("/jobs/new", "/jobs/new?context=claims", "/erasures/new", "/erasures/new?uploaded_by=nobody"),
     *("/rejections?state=reviewed", "/reports", "/reports/{report_id}", "/quarantine", "/quarantine/{quarantined_id}"),
     *("/contexts", "/contexts/new", "/contexts/claims", "/contexts/claims/edit", "/buckets", "/buckets/new", "/keys"),
     *("/keys/new", "/tokens", "/tokens/new", "/integrate", "/webhooks", "/webhooks/new", "/webhooks/{endpoint_id}"),

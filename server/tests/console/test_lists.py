@@ -7,7 +7,9 @@ import pytest
 
 from tests.api.responses import data
 from tests.api.samples import TEXT
-from tests.console.test_pages import rows_of
+from tests.api.test_lifecycle import hold
+from tests.console.test_lifecycle import finished
+from tests.console.test_pages import linked, rows_of, shown_fields
 from tests.console.users import SAME_ORIGIN, User, match, signed_in
 from tests.service import ApiClient
 
@@ -143,3 +145,91 @@ def test_times_are_exact_on_request(admin: User, uploads: Uploads) -> None:
     answer = admin.http.post("/console/times", data={"times": "relative"}, headers=other)
     assert answer.headers["location"] == "/console"
     assert exact in [title for title, _shown in shown.findall(admin.get(path).text)]
+
+
+def test_erasure_says_what_it_will_do_and_is_followed_to_its_receipt(
+    client: ApiClient, admin: User, uploads: Uploads
+) -> None:
+    data(hold(client, f"/files/{uploads.stored}"))
+    page = admin.get(f"/actor?id={uploads.ada}").text
+    assert "Erase this person" not in page, "a key is no person"
+    address = f"/erasures/new?uploaded_by={uploads.ada}"
+    page = admin.get(address).text
+    for name, number in {"Stored files": 2, "Held files that stay": 1, "Reports to blank": 3}.items():
+        assert f"<dt>{name}</dt><dd>{number}</dd>" in page, name
+    assert "expected exactly one of uploaded_by" in admin.get(f"{address}&end_user=Bo").text
+    assert "expected lines such as claim=C-7" in admin.get("/erasures/new?metadata=claim").text
+    assert data(client.get(f"/files/{uploads.doubtful}/metadata"))["original_filename"] == "doubtful.txt"
+    begun = admin.post("/erasures/new", uploaded_by=uploads.ada, typed="erase")
+    job = begun.headers["location"].removeprefix("/console")
+    page = finished(admin, job)
+    for text in ("1</strong> file erased, 1 left as they were", f'/console{job}/receipt?page=1"'):
+        assert text in page
+    receipt = admin.get(f"{job}/receipt?page=1")
+    assert receipt.headers["content-disposition"] == f'attachment; filename="{job.rpartition("/")[2]}.jws"'
+    assert receipt.text.count(".") == 2
+    for wrong in ("0", "2", "x"):
+        assert admin.get(f"{job}/receipt?page={wrong}").status_code == 404
+
+
+def test_erasure_of_an_end_user_or_of_metadata_counts_its_files(client: ApiClient, admin: User) -> None:
+    context = client.create_context()
+    token = data(client.post("/upload-tokens", {"context": context, "end_user": "user 42"}), 201)
+    data(client.with_credential(token["token"]).upload("a.txt", context=context), 201)
+    client.store("b.txt", TEXT + b"1", context=context, metadata='{"claim": "C-7"}')
+    page = admin.get("/erasures/new?end_user=user+42").text
+    for name in ("Stored files", "Reports to blank", "Upload tokens to revoke"):
+        assert f"<dt>{name}</dt><dd>1</dd>" in page, name
+    assert "<dt>Stored files</dt><dd>1</dd>" in admin.get("/erasures/new?metadata=claim%3DC-7").text
+    assert "Erase this person" in admin.get(f"/actor?id={token['token_id']}").text
+
+
+def test_job_is_begun_on_files_of_a_size_type_time_and_metadata_that_were_counted(
+    client: ApiClient, admin: User
+) -> None:
+    context = client.create_context()
+    large = client.store("large.txt", TEXT * 100, context=context, metadata={"claim": "C-7"})
+    client.store("small.txt", TEXT, context=context, metadata={"claim": "C-7"})
+    client.store("other.txt", TEXT * 101, context=context)
+    chosen = "type=text/plain&min_size=1.5+KB&from=1d&until=1m&metadata=claim%3DC-7"
+    assert "0 files" in admin.get(f"/jobs/new?{chosen}").text
+    chosen = chosen.replace("until=1m", "until=2099-01-31")
+    page = admin.get(f"/jobs/new?{chosen}").text
+    assert re.search(r'role="status">1 file<', page)
+    assert "large.txt" in page
+    assert "other.txt" not in page
+    link = match(r'href="/console(/files/all[^"]+action=delete)"', page).replace("&amp;", "&")
+    asked = admin.get(link).text
+    assert "Type 1 to confirm" in asked
+    begun = admin.post(link, **shown_fields(asked) | {"typed": "1"})
+    assert "1</strong> of 1 file" in finished(admin, begun.headers["location"].removeprefix("/console"))
+    assert client.get(f"/files/{large}").status_code == 404
+    assert "2 of 2 files" in admin.get("/files").text
+    for wrong in ("min_size=large", "metadata=claim", "from=now", "type=" + "x" * 256):
+        answer = admin.get(f"/jobs/new?context={context}&{wrong}")
+        assert answer.status_code == 422, wrong
+        assert len(re.findall(r"<li>(?:min_size|metadata|from|content_type): expected", answer.text)) == 1, wrong
+        assert f'value="{context}" selected' in answer.text
+    exported = admin.post(f"/files/export?context={context}", format="ndjson")
+    job = exported.headers["location"].rpartition("/")[2]
+    assert data(client.get(f"/jobs/{job}"))["params"]["format"] == "ndjson"
+
+
+def test_deleted_files_are_listed_by_their_deletion_with_their_number(client: ApiClient, admin: User) -> None:
+    context, other = client.create_context(), client.create_context()
+    stored = [client.store(f"{number}.txt", TEXT + str(number).encode(), context=context) for number in range(52)]
+    data(client.delete(f"/files/{client.store('other.txt', context=other)}"))
+    for file_id in [*stored[1:], stored[0]]:
+        data(client.delete(f"/files/{file_id}"))
+    path = f"/files/deleted?context={context}"
+    page = admin.get(path).text
+    shown = re.findall(r'<td class="name"><a href="/console/files/(\w+)"', page)
+    assert "50 of 52 deleted files" in page
+    assert shown[0] == stored[0], "the oldest upload was deleted last"
+    older = linked(admin, "next", page)
+    shown += re.findall(r'<td class="name"><a href="/console/files/(\w+)"', older)
+    assert sorted(shown) == sorted(stored)
+    assert "50 of 52" in linked(admin, "prev", older)
+    assert "52 of 52" not in page
+    assert "50 of 53 deleted files" in admin.get("/files/deleted").text
+    assert "No deleted file" in admin.get(f"{path}&before=nonsense").text

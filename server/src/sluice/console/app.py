@@ -1,7 +1,7 @@
 """The routes of the console: the scope that each page requires, and what holds for every request."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from sluice.access import Scope
+from sluice.access import Principal, Scope
 from sluice.api.error_responses import render
 from sluice.api.guards import Guards
 from sluice.api.route import ListGate, keep_place
@@ -23,6 +23,7 @@ from sluice.console.pages import (
     audit,
     buckets,
     contexts,
+    erasures,
     files,
     find,
     integrate,
@@ -38,6 +39,7 @@ from sluice.console.pages import (
 from sluice.console.templating import Templates, make_environment
 from sluice.console.visit import (
     HEADERS,
+    Failed,
     Visit,
     cookie_name,
     is_same_origin,
@@ -65,7 +67,11 @@ Handler = Callable[[Visit], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A page, or a form that it sends: who may use it, and the audit action of a form that changes something."""
+    """A page, or a form that it sends: who may use it, and the audit action of a form that changes something.
+
+    `again` is the path of the page that has the form: it is shown with the reason, and what was typed, when the form is
+    not carried out.
+    """
 
     method: str
     path: str
@@ -73,6 +79,16 @@ class Screen:
     handle: Handler
     action: str | None = None
     reads_form: bool = True  # otherwise the page reads the body itself
+    again: str | None = None
+
+    @property
+    def scopes(self) -> tuple[Scope | None, ...]:
+        """The scopes of which one is enough."""
+        return self.scope if isinstance(self.scope, tuple) else (self.scope,)
+
+    def is_open_to(self, principal: Principal) -> bool:
+        """Return whether a user may use it."""
+        return any(principal.allows(scope) for scope in self.scopes)
 
 
 # A reviewer sees what was found in the files that come into quarantine.
@@ -88,38 +104,93 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/overview", Scope.METADATA, overview.show),
     Screen("GET", "/console/files", Scope.METADATA, files.show_list),
     Screen("GET", "/console/files.csv", Scope.METADATA, files.export),
-    Screen("POST", "/console/files/delete", Scope.DELETE, files.delete, "file.deleted"),
+    Screen("POST", "/console/files/delete", Scope.DELETE, files.delete, "file.deleted", again="/console/files"),
     Screen("GET", "/console/files/deleted", Scope.METADATA, files.show_deleted),
-    Screen("POST", "/console/files/restore", Scope.DELETE, files.restore, "file.restored"),
+    Screen(
+        "POST", "/console/files/restore", Scope.DELETE, files.restore, "file.restored", again="/console/files/deleted"
+    ),
     Screen("GET", "/console/files/all", Scope.DELETE, jobs.show_all),
-    Screen("POST", "/console/files/all", Scope.DELETE, jobs.begin_all, "job.created"),
-    Screen("POST", "/console/files/export", Scope.METADATA, jobs.export_all, "job.created"),
+    Screen("POST", "/console/files/all", Scope.DELETE, jobs.begin_all, "job.created", again="/console/files/all"),
+    Screen("POST", "/console/files/export", Scope.METADATA, jobs.export_all, "job.created", again="/console/files"),
     Screen("GET", "/console/files/{file_id}", Scope.METADATA, files.show),
     Screen("GET", "/console/files/{file_id}/receipt", Scope.METADATA, files.receipt),
-    Screen("POST", "/console/files/{file_id}/link", Scope.DOWNLOAD, files.link, "file.linked"),
-    Screen("POST", "/console/files/{file_id}/hold", Scope.ADMIN, files.hold, "file.held"),
-    Screen("POST", "/console/files/{file_id}/unhold", Scope.ADMIN, files.unhold, "file.unheld"),
+    Screen(
+        "POST",
+        "/console/files/{file_id}/link",
+        Scope.DOWNLOAD,
+        files.link,
+        "file.linked",
+        again="/console/files/{file_id}",
+    ),
+    Screen(
+        "POST", "/console/files/{file_id}/hold", Scope.ADMIN, files.hold, "file.held", again="/console/files/{file_id}"
+    ),
+    Screen(
+        "POST",
+        "/console/files/{file_id}/unhold",
+        Scope.ADMIN,
+        files.unhold,
+        "file.unheld",
+        again="/console/files/{file_id}",
+    ),
     Screen("GET", "/console/rejections", _REPORTS, rejections.show_groups),
-    Screen("POST", "/console/rejections", Scope.REVIEW, rejections.mark, "rejections.reviewed"),
+    Screen(
+        "POST", "/console/rejections", Scope.REVIEW, rejections.mark, "rejections.reviewed", again="/console/rejections"
+    ),
     Screen("GET", "/console/reports", _REPORTS, rejections.show_list),
     Screen("GET", "/console/reports.csv", _REPORTS, rejections.export),
     Screen("GET", "/console/reports/{report_id}", _REPORTS, rejections.show),
     Screen("GET", "/console/jobs", Scope.METADATA, jobs.show_list),
+    Screen("GET", "/console/jobs/new", Scope.METADATA, jobs.show_new),
+    Screen("GET", "/console/erasures/new", Scope.ADMIN, erasures.show_new),
+    Screen("POST", "/console/erasures/new", Scope.ADMIN, erasures.begin, "erasure.created"),
+    Screen("GET", "/console/jobs/{job_id}/receipt", Scope.ADMIN, erasures.receipt),
     Screen("GET", "/console/jobs/{job_id}", Scope.METADATA, jobs.show),
-    Screen("POST", "/console/jobs/{job_id}/cancel", Scope.DELETE, jobs.cancel, "job.cancelled"),
-    Screen("POST", "/console/jobs/{job_id}/link", Scope.METADATA, jobs.link, "job.linked"),
+    Screen(
+        "POST",
+        "/console/jobs/{job_id}/cancel",
+        Scope.DELETE,
+        jobs.cancel,
+        "job.cancelled",
+        again="/console/jobs/{job_id}",
+    ),
+    Screen(
+        "POST", "/console/jobs/{job_id}/link", Scope.METADATA, jobs.link, "job.linked", again="/console/jobs/{job_id}"
+    ),
     Screen("GET", "/console/quarantine", Scope.REVIEW, quarantine.show_list),
     Screen("GET", "/console/quarantine/{file_id}", Scope.REVIEW, quarantine.show),
-    Screen("POST", "/console/quarantine/{file_id}/release", Scope.REVIEW, quarantine.release, "file.released"),
-    Screen("POST", "/console/quarantine/{file_id}/refuse", Scope.REVIEW, quarantine.refuse, "file.refused"),
+    Screen(
+        "POST",
+        "/console/quarantine/{file_id}/release",
+        Scope.REVIEW,
+        quarantine.release,
+        "file.released",
+        again="/console/quarantine/{file_id}",
+    ),
+    Screen(
+        "POST",
+        "/console/quarantine/{file_id}/refuse",
+        Scope.REVIEW,
+        quarantine.refuse,
+        "file.refused",
+        again="/console/quarantine/{file_id}",
+    ),
     Screen(
         "POST",
         "/console/quarantine/{file_id}/download",
         Scope.REVIEW,
         quarantine.download,
         "file.quarantine_downloaded",
+        again="/console/quarantine/{file_id}",
     ),
-    Screen("POST", "/console/quarantine/{file_id}/rescan", Scope.REVIEW, quarantine.rescan, "file.rescan_asked"),
+    Screen(
+        "POST",
+        "/console/quarantine/{file_id}/rescan",
+        Scope.REVIEW,
+        quarantine.rescan,
+        "file.rescan_asked",
+        again="/console/quarantine/{file_id}",
+    ),
     Screen("GET", "/console/contexts", Scope.METADATA, contexts.show_list),
     Screen("GET", "/console/contexts/new", Scope.ADMIN, contexts.show_new),
     Screen("POST", "/console/contexts/new", Scope.ADMIN, contexts.create, "context.created"),
@@ -127,8 +198,22 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.show_editor),
     Screen("POST", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.change, "context.changed"),
     Screen("POST", "/console/contexts/{context_key}/try", Scope.UPLOAD, contexts.try_file, reads_form=False),
-    Screen("POST", "/console/contexts/{context_key}/hold", Scope.ADMIN, contexts.hold, "context.held"),
-    Screen("POST", "/console/contexts/{context_key}/unhold", Scope.ADMIN, contexts.unhold, "context.unheld"),
+    Screen(
+        "POST",
+        "/console/contexts/{context_key}/hold",
+        Scope.ADMIN,
+        contexts.hold,
+        "context.held",
+        again="/console/contexts/{context_key}",
+    ),
+    Screen(
+        "POST",
+        "/console/contexts/{context_key}/unhold",
+        Scope.ADMIN,
+        contexts.unhold,
+        "context.unheld",
+        again="/console/contexts/{context_key}",
+    ),
     Screen("GET", "/console/buckets", Scope.ADMIN, buckets.show_list),
     Screen("GET", "/console/buckets/new", Scope.ADMIN, buckets.show_new),
     Screen("POST", "/console/buckets/new", Scope.ADMIN, buckets.add, "bucket.added"),
@@ -141,11 +226,25 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("POST", "/console/keys/new", Scope.ADMIN, keys.create, "api_key.created"),
     Screen("GET", "/console/keys/{api_key_id}/rotate", Scope.ADMIN, keys.show_rotate),
     Screen("POST", "/console/keys/{api_key_id}/rotate", Scope.ADMIN, keys.rotate, "api_key.rotated"),
-    Screen("POST", "/console/keys/{api_key_id}/status", Scope.ADMIN, keys.change_status, "api_key.changed"),
+    Screen(
+        "POST",
+        "/console/keys/{api_key_id}/status",
+        Scope.ADMIN,
+        keys.change_status,
+        "api_key.changed",
+        again="/console/keys",
+    ),
     Screen("GET", "/console/tokens", Scope.ADMIN, keys.show_tokens),
     Screen("GET", "/console/tokens/new", Scope.ADMIN, keys.show_new_token),
     Screen("POST", "/console/tokens/new", Scope.ADMIN, keys.create_token, "upload_token.created"),
-    Screen("POST", "/console/tokens/{token_id}/revoke", Scope.ADMIN, keys.revoke_token, "upload_token.revoked"),
+    Screen(
+        "POST",
+        "/console/tokens/{token_id}/revoke",
+        Scope.ADMIN,
+        keys.revoke_token,
+        "upload_token.revoked",
+        again="/console/tokens",
+    ),
     Screen("GET", "/console/integrate", Scope.METADATA, integrate.show),
     Screen("GET", "/console/webhooks", Scope.ADMIN, webhooks.show_list),
     Screen("GET", "/console/webhooks/new", Scope.ADMIN, webhooks.show_new),
@@ -159,6 +258,7 @@ PAGES: Final[Sequence[Screen]] = (
         Scope.ADMIN,
         webhooks.rotate,
         "webhook_endpoint.secret_rotated",
+        again="/console/webhooks/{endpoint_id}",
     ),
     Screen("POST", "/console/webhooks/{endpoint_id}/test", Scope.ADMIN, webhooks.test, "webhook_endpoint.tested"),
     Screen(
@@ -174,6 +274,7 @@ PAGES: Final[Sequence[Screen]] = (
         Scope.ADMIN,
         webhooks.redeliver,
         "webhook_delivery.redelivered",
+        again="/console/webhooks/{endpoint_id}",
     ),
     Screen("POST", "/console/webhooks/{endpoint_id}/delete", Scope.ADMIN, webhooks.delete, "webhook_endpoint.deleted"),
     Screen("GET", "/console/audit", Scope.ADMIN, audit.show_list),
@@ -258,18 +359,39 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
     request.state.session = session
     fields = await read_form(request) if page.method == "POST" and page.reads_form else []
     visit = Visit(request, services, templates, session, principal, dict(fields), fields)
-    needed = page.scope if isinstance(page.scope, tuple) else (page.scope,)
-    if not any(principal.allows(scope) for scope in needed):
+    if not page.is_open_to(principal):
         if page.action is not None:
             await services.audit.refused(
                 AuditAction(principal, page.action, request.state.request_id),
                 next(iter(request.path_params.values()), None),
                 ScopeMissing.code,
             )
-        raise ScopeMissing(" or ".join(scope.value for scope in needed if scope is not None))
+        raise ScopeMissing(" or ".join(scope.value for scope in page.scopes if scope is not None))
     gate: ListGate = request.app.state.list_gate
     async with gate.hold(principal.tenant_id):
-        return await page.handle(visit)
+        try:
+            return await page.handle(visit)
+        except (NotFound, Unauthenticated):
+            raise
+        except SluiceError as error:
+            again = None if page.again is None else _page_at(page.again)
+            if again is None or not again.is_open_to(principal):
+                raise
+            return await _show_again(visit, again, error)
+
+
+def _page_at(path: str) -> Screen:
+    return next(page for page in PAGES if (page.method, page.path) == ("GET", path))
+
+
+async def _show_again(visit: Visit, page: Screen, error: SluiceError) -> Response:
+    """Return the page that has a form which was not carried out, with the reason and what was typed."""
+    path = page.path.format(**visit.request.path_params)
+    response = await page.handle(replace(visit, failed=Failed(error.message, error.errors, path)))
+    response.status_code = error.status
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    return response
 
 
 async def _serve_open(request: Request, *, handlers: dict[str, Any], templates: Templates) -> Response:
@@ -298,10 +420,13 @@ async def _unknown(_request: Request) -> Response:
 
 def _error_page(request: Request, templates: Templates, error: SluiceError) -> Response:
     session: Session | None = getattr(request.state, "session", None)
-    html = templates.get_template("error.html").render(
-        error=error, session=session, request_id=request.state.request_id, title=error.message
-    )
-    response = HTMLResponse(html, error.status, headers=dict(HEADERS))
+    shown = {"error": error, "request_id": request.state.request_id}
+    if session is None or error.status == Unauthenticated.status:
+        html = templates.get_template("error_alone.html").render(shown)
+        response: Response = HTMLResponse(html, error.status, headers=dict(HEADERS))
+    else:
+        visit = Visit(request, request.app.state.services, templates, session, session.principal, {}, [])
+        response = visit.page("error.html", status=error.status, **shown)
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(max(1, round(error.retry_after)))
     return response

@@ -1,5 +1,6 @@
 """The filters that lists of the console share, and the export of a filtered list."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -19,6 +20,8 @@ MOST_EXPORTED: Final = 100_000
 _BATCH: Final = 500
 # Moments are compared by the millisecond.
 _TICK: Final = timedelta(milliseconds=1)
+_SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) *(B|KB|MB|GB|TB|)", re.ASCII | re.IGNORECASE)
+_UNITS: Final = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,17 @@ def read_pairs(text: str) -> dict[str, str]:
             raise Invalid("metadata: expected lines such as claim=C-7")
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def read_size(visit: Visit, name: str) -> int | None:
+    """Return a size of the address in bytes, such as `20 MB` in units of 1,024. Raise `Invalid`."""
+    text = (visit.asked(name) or "").strip()
+    if not text:
+        return None
+    size = _SIZE.fullmatch(text)
+    if size is None:
+        raise Invalid(f"{name}: expected a size such as 20 MB, or a number of bytes")
+    return int(float(size[1]) * _UNITS[size[2].upper()])
 
 
 def export_csv(

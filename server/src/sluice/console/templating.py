@@ -41,7 +41,7 @@ def make_environment() -> Environment:
         "name": show_filename,
         "plain": show_plain,
     }
-    environment.globals |= {"asset": asset_path, "query": query}
+    environment.globals |= {"asset": asset_path, "query": query, "problem_of": problem_of}
     return environment
 
 
@@ -164,3 +164,8 @@ def query(pairs: Iterable[tuple[str, object]] | Mapping[str, object], **more: ob
     given = dict(pairs) | more
     kept = {name: value for name, value in given.items() if value not in (None, "")}
     return f"?{urlencode(kept)}" if kept else ""
+
+
+def problem_of(problems: Iterable[str], field: str) -> str:
+    """Return the first problem of a field without its name; empty if it has none."""
+    return next((each.partition(": ")[2] for each in problems if each.startswith(f"{field}: ")), "")

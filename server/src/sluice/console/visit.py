@@ -66,8 +66,20 @@ NAVIGATION: Final[Sequence[NavigationEntry]] = (
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """Why a form was not carried out, for the page that shows the form again, whose address is `path`."""
+
+    title: str
+    problems: Sequence[str]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of a user who is signed in, and may do what it asks for. `form` has the last value of each field."""
+    """A request of a user who is signed in, and may do what it asks for. `form` has the last value of each field.
+
+    `failed` says why a form was not carried out, when a page shows it again.
+    """
 
     request: Request
     services: Services
@@ -76,6 +88,7 @@ class Visit:
     principal: Principal
     form: Mapping[str, str]
     fields: Sequence[tuple[str, str]]
+    failed: Failed | None = None
 
     @property
     def shows_moments(self) -> bool:
@@ -108,6 +121,10 @@ class Visit:
         """Return a field of the form without the blanks around it; empty if it is missing."""
         return self.form.get(name, "").strip()
 
+    def has_sent(self, name: str, value: str) -> bool:
+        """Return whether a field of the form has this value among others, as ticked boxes of one name have."""
+        return (name, value) in self.fields
+
     def why(self, name: str) -> str:
         """Return a field that says why, for the audit log. Raise `Invalid`."""
         text = self.sent(name)
@@ -124,7 +141,7 @@ class Visit:
         shown = {
             "visit": self,
             "navigation": [entry for entry in NAVIGATION if entry.is_visible_to(self.principal)],
-            "path": self.request.url.path,
+            "path": self.request.url.path if self.failed is None else self.failed.path,
             "asked": dict(self.request.query_params),
             "filters": self.filters,
             "shows_moments": self.shows_moments,

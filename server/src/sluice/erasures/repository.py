@@ -4,9 +4,23 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from sqlalchemy import Column, Table, bindparam, case, delete, insert, or_, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Table,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from sluice.db.schema import (
+    IS_STORED,
     audit_events,
     console_links,
     console_sessions,
@@ -15,6 +29,7 @@ from sluice.db.schema import (
     decisions,
     erased_files,
     events,
+    file_metadata,
     files,
     idempotency_keys,
     jobs,
@@ -282,3 +297,51 @@ async def has_counts(connection: Connection, tenant_id: str, terms: Collection[s
         or_(count_deltas.c.facet_1.in_(terms), count_deltas.c.facet_2.in_(terms)),
     )
     return (await connection.execute(query.limit(1))).one_or_none() is not None
+
+
+async def list_token_ids(connection: Connection, tenant_id: str, end_user: str, limit: int) -> Sequence[str]:
+    """Return the upload tokens that name an end user, at most `limit`."""
+    columns = upload_tokens.c
+    query = select(columns.token_id).where(columns.tenant_id == tenant_id, columns.end_user == end_user)
+    return (await connection.execute(query.order_by(columns.token_id).limit(limit))).scalars().all()
+
+
+async def count_files(connection: Connection, tenant_id: str, sources: Collection[str], limit: int) -> tuple[int, int]:
+    """Return how many files of these uploaders are stored, counted to `limit`, and how many of these are held."""
+    return await _count_files(connection, tenant_id, [files.c.uploaded_by.in_(sources)], limit)
+
+
+async def count_described(
+    connection: Connection, tenant_id: str, pairs: Collection[tuple[str, str]], limit: int
+) -> tuple[int, int]:
+    """Return how many stored files have all of these metadata, counted to `limit`, and how many of these are held."""
+    described = [
+        exists().where(
+            file_metadata.c.tenant_id == tenant_id,
+            file_metadata.c.file_id == files.c.file_id,
+            file_metadata.c.name == name,
+            file_metadata.c.value == value,
+        )
+        for name, value in pairs
+    ]
+    return await _count_files(connection, tenant_id, described, limit)
+
+
+async def _count_files(
+    connection: Connection, tenant_id: str, conditions: Collection[ColumnElement[bool]], limit: int
+) -> tuple[int, int]:
+    held = select(contexts.c.context_id).where(contexts.c.tenant_id == tenant_id, contexts.c.held_at.is_not(None))
+    is_held = or_(files.c.held_at.is_not(None), files.c.context_id.in_(held))
+    theirs = select(case((is_held, 1), else_=0).label("held")).where(
+        files.c.tenant_id == tenant_id, IS_STORED, *conditions
+    )
+    counted = theirs.limit(limit).subquery()
+    row = (await connection.execute(select(func.count(), func.coalesce(func.sum(counted.c.held), 0)))).one()
+    return int(row[0]), int(row[1])
+
+
+async def count_decisions(connection: Connection, tenant_id: str, sources: Collection[str], limit: int) -> int:
+    """Return how many decisions there are on uploads of these uploaders, counted to `limit`."""
+    ids = select(decisions.c.report_id).where(decisions.c.tenant_id == tenant_id, decisions.c.actor_id.in_(sources))
+    counted = ids.where(decisions.c.mode != "rescan").limit(limit).subquery()
+    return int((await connection.execute(select(func.count()).select_from(counted))).scalar_one())

@@ -99,11 +99,17 @@ class DeletedFileRow:
     uploaded_by: str
     uploaded_by_name: str
     created_at: datetime
+    deleted_at: datetime
     due_at: datetime
     quarantined_at: datetime | None
     held_at: datetime | None
     held_by: str | None
     hold_reason: str | None
+
+    @property
+    def place(self) -> str:
+        """Its place in the list of deleted files, which a page continues from."""
+        return f"{self.deleted_at.isoformat()}~{self.file_id}"
 
 
 @dataclass(frozen=True, slots=True)

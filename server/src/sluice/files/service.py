@@ -5,7 +5,7 @@ How a file comes in is in `uploads`.
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from sluice.audit import AuditAction
@@ -249,11 +249,21 @@ class Files:
     async def list_deleted(
         self, tenant_id: str, context_key: str | None, request: SliceRequest
     ) -> Slice[DeletedFileRow]:
-        """Return some deleted files that can be restored, of one context or of all, the newest uploads first."""
-        if not is_plain(f"{context_key}{request.before}{request.after}"):
+        """Return some deleted files that can be restored, of one context or of all, the last deletions first.
+
+        `before` and `after` of the request are places of files (`DeletedFileRow.place`); others find nothing.
+        """
+        if not is_plain(f"{context_key}") or not all(map(_is_place, filter(None, (request.before, request.after)))):
             return Slice((), has_newer=False, has_older=False)
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_deleted(connection, tenant_id, context_key, request)
+
+    async def count_deleted(self, tenant_id: str, context_key: str | None) -> int:
+        """Return how many deleted files can be restored, counted to `MOST_SEARCHED`."""
+        if not is_plain(f"{context_key}"):
+            return 0
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.count_deleted(connection, tenant_id, context_key)
 
     async def get_deleted(self, tenant_id: str, file_id: str) -> DeletedFileRow:
         """Return a deleted file that can be restored. Raise `NotFound`."""
@@ -320,6 +330,14 @@ class Files:
             return self._stores.of(bucket)
         except StoreError as fault:
             raise ServiceUnavailable(fault.part) from fault
+
+
+def _is_place(text: str) -> bool:
+    deleted_at, _, file_id = text.partition("~")
+    try:
+        return datetime.fromisoformat(deleted_at).tzinfo is not None and is_plain(file_id)
+    except ValueError:
+        return False
 
 
 def is_searchable(wanted: FileFilter) -> bool:

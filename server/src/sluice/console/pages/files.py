@@ -6,11 +6,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from pydantic import ValidationError
 from starlette.responses import Response
 
 from sluice.access import Scope
+from sluice.api.error_responses import describe
+from sluice.api.schemas.jobs import FileQuery
 from sluice.api.schemas.reports import full_report
-from sluice.console.filters import NOTHING, export_csv, read_choice, read_period
+from sluice.console.filters import NOTHING, export_csv, read_choice, read_pairs, read_period, read_size
 from sluice.console.templating import query
 from sluice.console.visit import HEADERS, Visit, redirect
 from sluice.errors import FileHeld, Invalid, NoRoomToRestore, NotFound
@@ -104,9 +107,21 @@ def list_filter(visit: Visit, now: datetime) -> FileFilter:
 def job_filter(visit: Visit, until: datetime, *, required: bool = True) -> FileFilter:
     """Return the filter of the address for a job on all files that match it and were stored before `until`.
 
-    Raise `Invalid` without a filter, which would match all files of a tenant.
+    In addition to those of the list it may have a type, a size and metadata. Raise `Invalid` for a wrong value, and
+    without a filter, which would match all files of a tenant.
     """
-    wanted = list_filter(visit, until)
+    body = {
+        "content_type": visit.asked("type"),
+        "min_size": read_size(visit, "min_size"),
+        "metadata": read_pairs(visit.asked("metadata") or "") or None,
+    }
+    try:
+        more = FileQuery.model_validate(body).to_filter()
+    except ValidationError as fault:
+        raise Invalid(*describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()])) from fault
+    wanted = replace(
+        list_filter(visit, until), content_type=more.content_type, min_size=more.min_size, metadata=more.metadata
+    )
     if required and wanted == FileFilter():
         raise Invalid("context: choose which files, by context, uploader or name")
     return replace(wanted, created_before=min(until, wanted.created_before or until))
@@ -122,11 +137,14 @@ async def show(visit: Visit) -> Response:
 
 
 async def show_deleted(visit: Visit) -> Response:
-    """Show deleted files that can be restored, the newest uploads first."""
+    """Show deleted files that can be restored, the last deletions first."""
     context_key = visit.asked("context")
     found = await visit.services.files.list_deleted(visit.tenant_id, context_key, visit.slice_request())
     contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
-    return visit.page("files/deleted.html", found=found, contexts=contexts.items)
+    total = await visit.services.files.count_deleted(visit.tenant_id, context_key)
+    return visit.page(
+        "files/deleted.html", found=found, total=total, more=total >= MOST_SEARCHED, contexts=contexts.items
+    )
 
 
 async def link(visit: Visit) -> Response:
