@@ -190,6 +190,8 @@ def test_list_is_filtered_while_the_user_types_and_keeps_the_focus(page: Page, w
     page.get_by_role("main").get_by_role("searchbox").type("Gutachten")
     page.wait_for_url("**/console/files?q=Gutachten")
     assert set(page.locator("td.name > a").all_inner_texts()) == {"Gutachten.pdf"}
+    exported = page.get_by_role("link", name="Export CSV").get_attribute("href")
+    assert exported == "/console/files.csv?q=Gutachten"
     link = page.locator("td.name > a").last.element_handle()
     link.focus()
     page.evaluate("document.querySelector('form[data-filter]').requestSubmit()")

@@ -19,6 +19,7 @@ FAILED: Final[dict[str, tuple[dict[str, str], int, str, str]]] = {
     "/files/restore?context={context_key}": ({}, 422, "Deleted files", "{context_key}"),
     "/files/all?action=delete&q=kept": ({"until": "2026-01-31T12:00:00Z", "typed": "x1"}, 422, "Delete all", "x1"),
     "/files/export?q=kept&state=gone": ({}, 422, "Files", "kept"),
+    "/jobs/new?q=kept&min_size=large": ({"format": "csv"}, 422, "New job", "kept"),
     "/files/{file_id}/link": ({"expires_in": "9"}, 422, "note.txt", ""),
     "/files/{file_id}/hold": ({"reason": LONG}, 422, "note.txt", LONG),
     "/files/{file_id}/unhold": ({}, 303, "", ""),

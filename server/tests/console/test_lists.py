@@ -210,7 +210,7 @@ def test_job_is_begun_on_files_of_a_size_type_time_and_metadata_that_were_counte
         assert answer.status_code == 422, wrong
         assert len(re.findall(r"<li>(?:min_size|metadata|from|content_type): expected", answer.text)) == 1, wrong
         assert f'value="{context}" selected' in answer.text
-    exported = admin.post(f"/files/export?context={context}", format="ndjson")
+    exported = admin.post(f"/jobs/new?context={context}", format="ndjson")
     job = exported.headers["location"].rpartition("/")[2]
     assert data(client.get(f"/jobs/{job}"))["params"]["format"] == "ndjson"
 

@@ -51,7 +51,7 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/reports.csv": {"GET": REPORTS},
     "/reports/rep_unknown": {"GET": REPORTS},
     "/jobs": {"GET": METADATA},
-    "/jobs/new": {"GET": METADATA},
+    "/jobs/new": {"GET": METADATA, "POST": METADATA},
     "/erasures/new": {"GET": ADMIN, "POST": ADMIN},
     "/jobs/job_unknown": {"GET": METADATA},
     "/jobs/job_unknown/receipt": {"GET": ADMIN},

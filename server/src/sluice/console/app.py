@@ -142,6 +142,7 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/reports/{report_id}", _REPORTS, rejections.show),
     Screen("GET", "/console/jobs", Scope.METADATA, jobs.show_list),
     Screen("GET", "/console/jobs/new", Scope.METADATA, jobs.show_new),
+    Screen("POST", "/console/jobs/new", Scope.METADATA, jobs.export_all, "job.created", again="/console/jobs/new"),
     Screen("GET", "/console/erasures/new", Scope.ADMIN, erasures.show_new),
     Screen("POST", "/console/erasures/new", Scope.ADMIN, erasures.begin, "erasure.created"),
     Screen("GET", "/console/jobs/{job_id}/receipt", Scope.ADMIN, erasures.receipt),

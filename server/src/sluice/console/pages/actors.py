@@ -9,6 +9,7 @@ from sluice.access import Scope
 from sluice.api_keys.api_key import ApiKey
 from sluice.audit import AuditFilter
 from sluice.console.filters import NOTHING, Period, read_period
+from sluice.console.pages.audit import links_of
 from sluice.console.visit import Visit
 from sluice.decisions import DecisionFilter
 from sluice.errors import Invalid, NotFound
@@ -63,6 +64,7 @@ async def show(visit: Visit) -> Response:
         number=number,
         rejected=rejected,
         entries=entries,
+        links=await links_of(visit, entries.items),
         problems=problems,
     )
 

@@ -52,7 +52,7 @@ async def show_list(visit: Visit) -> Response:
         total=total,
         more=wanted != AuditFilter(wanted.actor_id, wanted.action) and total >= MOST_LISTED,
         is_compared=wanted.outcome is not None or wanted.reason is not None,
-        links=await _links(visit, found.items),
+        links=await links_of(visit, found.items),
         actions=ACTIONS,
         outcomes=_OUTCOMES,
         problems=problems,
@@ -84,7 +84,7 @@ def _filter(visit: Visit) -> AuditFilter:
     )
 
 
-async def _links(visit: Visit, entries: Sequence[AuditEntry]) -> Mapping[str, str]:
+async def links_of(visit: Visit, entries: Sequence[AuditEntry]) -> Mapping[str, str]:
     """Return the pages of the things that entries are about, by their ids; a thing that is gone has none."""
     services, tenant_id = visit.services, visit.tenant_id
     contexts = {entry.target for entry in entries if entry.target and entry.action.startswith("context.")}

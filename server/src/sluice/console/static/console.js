@@ -60,6 +60,9 @@ async function show(address) {
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   if (mine !== asked) return;
   replace(document.getElementById("results"), page.getElementById("results"));
+  // The links beside the heading have the filter too, as the one that exports the list.
+  const [actions, newer] = [document, page].map((each) => each.querySelector(".head .actions"));
+  if (actions && newer) replace(actions, newer);
   history.replaceState(null, "", address);
 }
 
