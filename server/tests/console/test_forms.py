@@ -113,8 +113,14 @@ def test_problem_of_a_field_is_beside_it(admin: User) -> None:
     assert '<span class="problem" id="expires_in_days-problem">expected at most 365, found 999</span>' in page
 
 
+def test_address_of_a_form_leads_to_its_page(admin: User) -> None:
+    answer = admin.get("/files/file_x/hold?from=7d")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/files/file_x?from=7d")
+    assert admin.get("/logout").status_code == 405
+
+
 def test_page_that_is_not_there_or_not_allowed_keeps_the_navigation(client: ApiClient, admin: User) -> None:
-    for path in ("/files/file_none", "/jobs/job_none"):
+    for path in ("/files/file_none", "/jobs/job_none", "/nothing"):
         page = admin.get(path).text
         assert 'aria-label="Console"' in page, path
     with signed_in(client, "metadata") as user:

@@ -69,6 +69,8 @@ def test_files_and_reports_are_those_of_one_uploader_a_time_an_outcome_and_a_rea
         f"/reports?uploaded_by={uploads.bo}&reason=extension_not_allowed": set(),
     }.items():
         assert listed(admin, query) == expected, query
+    assert "1 of 1 groups, 1 rejections" in admin.get(f"/rejections?{ada}&reason=extension_not_allowed").text
+    assert "Nothing matches" in admin.get(f"/rejections?uploaded_by={uploads.bo}").text
     page = admin.get(f"/files?{ada}&from=1h&q=good").text
     assert f"/console/files?uploaded_by={uploads.ada}&amp;from=1h&amp;q=good&amp;context={uploads.context}" in page
     assert "1 of 1 files in the newest 10,000" in page
@@ -176,11 +178,13 @@ def test_erasure_of_an_end_user_or_of_metadata_counts_its_files(client: ApiClien
     context = client.create_context()
     token = data(client.post("/upload-tokens", {"context": context, "end_user": "user 42"}), 201)
     data(client.with_credential(token["token"]).upload("a.txt", context=context), 201)
-    client.store("b.txt", TEXT + b"1", context=context, metadata='{"claim": "C-7"}')
+    client.store("b.txt", TEXT + b"1", context=context, metadata={"claim": "C-7", "year": 2026})
+    client.store("c.txt", TEXT + b"2", context=context, metadata={"claim": "C-7"})
     page = admin.get("/erasures/new?end_user=user+42").text
     for name in ("Stored files", "Reports to blank", "Upload tokens to revoke"):
         assert f"<dt>{name}</dt><dd>1</dd>" in page, name
-    assert "<dt>Stored files</dt><dd>1</dd>" in admin.get("/erasures/new?metadata=claim%3DC-7").text
+    assert "<dt>Stored files</dt><dd>2</dd>" in admin.get("/erasures/new?metadata=claim%3DC-7").text
+    assert "<dt>Stored files</dt><dd>1</dd>" in admin.get("/erasures/new?metadata=claim%3DC-7%0Ayear%3D2026").text
     assert "Erase this person" in admin.get(f"/actor?id={token['token_id']}").text
 
 

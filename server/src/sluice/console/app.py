@@ -36,7 +36,7 @@ from sluice.console.pages import (
     rejections,
     webhooks,
 )
-from sluice.console.templating import Templates, make_environment
+from sluice.console.templating import Templates, make_environment, query
 from sluice.console.visit import (
     HEADERS,
     Failed,
@@ -303,7 +303,9 @@ def console_routes() -> Sequence[BaseRoute]:
     routes: list[BaseRoute] = []
     for path in dict.fromkeys(page.path for page in PAGES):
         pages = {page.method: page for page in PAGES if page.path == path}
-        routes.append(_route(path, partial(_serve_page, pages=pages, templates=templates), templates, list(pages)))
+        serve = partial(_serve_page, pages=pages, templates=templates)
+        again = pages["POST"].again if "GET" not in pages else None
+        routes.append(_route(path, serve, templates, list(pages), again=again))
     for path in dict.fromkeys(path for _method, path, _handle in OPEN_PAGES):
         handlers = {method: handle for method, each, handle in OPEN_PAGES if each == path}
         routes.append(
@@ -315,16 +317,29 @@ def console_routes() -> Sequence[BaseRoute]:
 
 
 def _route(
-    path: str, serve: Callable[[Request], Awaitable[Response]], templates: Templates, methods: Sequence[str]
+    path: str,
+    serve: Callable[[Request], Awaitable[Response]],
+    templates: Templates,
+    methods: Sequence[str],
+    *,
+    again: str | None = None,
 ) -> Route:
-    """Return a route around which `Guards` are, and whose errors are pages."""
+    """Return a route around which `Guards` are, and whose errors are pages.
+
+    `again` is the path of the page that has the form of this route: who loads the address of a form is led there.
+    """
     allowed = {*methods, "HEAD"} if "GET" in methods else set(methods)
 
     async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         scope["route"] = route
         try:
-            response = await (serve if request.method in allowed else _refuse_method)(request)
+            if request.method in allowed:
+                response = await serve(request)
+            elif request.method == "GET" and again is not None:
+                response = redirect(f"{again.format(**request.path_params)}{query(request.query_params)}")
+            else:
+                raise MethodNotAllowed  # noqa: TRY301  (shown as every error)
         except SluiceError as error:
             response = _error_page(request, templates, error)
         except DatabaseUnavailable:
@@ -348,8 +363,7 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
         raise NotFound
     if not may_carry_sessions(request, services):
         raise HttpsNeeded
-    text = request.cookies.get(cookie_name(services, "session"))
-    session = None if text is None else await services.sessions.find(text)
+    session = await _find_session(request, services)
     if session is None:
         if page.method == "GET" and request.headers.get("sec-fetch-mode", "navigate") == "navigate":
             return redirect("/console/login")
@@ -357,7 +371,6 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
     principal = session.principal
     structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
     keep_place(request, principal.tenant_id)
-    request.state.session = session
     fields = await read_form(request) if page.method == "POST" and page.reads_form else []
     visit = Visit(request, services, templates, session, principal, dict(fields), fields)
     if not page.is_open_to(principal):
@@ -411,11 +424,18 @@ async def _lead_in(request: Request, *, path: str) -> Response:
     return RedirectResponse(path, 303)
 
 
-async def _refuse_method(_request: Request) -> Response:
-    raise MethodNotAllowed
+async def _find_session(request: Request, services: Services) -> Session | None:
+    """Return the session of the browser; errors are then pages with the navigation."""
+    text = request.cookies.get(cookie_name(services, "session"))
+    request.state.session = None if text is None else await services.sessions.find(text)
+    session: Session | None = request.state.session
+    return session
 
 
-async def _unknown(_request: Request) -> Response:
+async def _unknown(request: Request) -> Response:
+    services: Services = request.app.state.services
+    if may_carry_sessions(request, services):
+        await _find_session(request, services)
     raise NotFound
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import (
     Column,
-    ColumnElement,
+    Select,
     Table,
     bindparam,
     case,
@@ -308,40 +308,55 @@ async def list_token_ids(connection: Connection, tenant_id: str, end_user: str, 
 
 async def count_files(connection: Connection, tenant_id: str, sources: Collection[str], limit: int) -> tuple[int, int]:
     """Return how many files of these uploaders are stored, counted to `limit`, and how many of these are held."""
-    return await _count_files(connection, tenant_id, [files.c.uploaded_by.in_(sources)], limit)
+    is_theirs = (files.c.tenant_id == tenant_id, IS_STORED, files.c.uploaded_by.in_(sources))
+    return await _count_files(connection, tenant_id, select(files.c.file_id).where(*is_theirs), limit)
 
 
 async def count_described(
-    connection: Connection, tenant_id: str, pairs: Collection[tuple[str, str]], limit: int
+    connection: Connection, tenant_id: str, pairs: Sequence[tuple[str, str]], limit: int
 ) -> tuple[int, int]:
     """Return how many stored files have all of these metadata, counted to `limit`, and how many of these are held."""
-    described = [
-        exists().where(
-            file_metadata.c.tenant_id == tenant_id,
-            file_metadata.c.file_id == files.c.file_id,
-            file_metadata.c.name == name,
-            file_metadata.c.value == value,
-        )
-        for name, value in pairs
-    ]
-    return await _count_files(connection, tenant_id, described, limit)
+    first, *others = pairs
+    searched = file_metadata.c
+    ids = select(searched.file_id).where(
+        searched.tenant_id == tenant_id, searched.name == first[0], searched.value == first[1]
+    )
+    for name, value in others:
+        other = file_metadata.alias()
+        is_one = (other.c.tenant_id == tenant_id, other.c.name == name, other.c.value == value)
+        ids = ids.where(exists().where(other.c.file_id == searched.file_id, *is_one))
+    return await _count_files(connection, tenant_id, ids, limit)
 
 
-async def _count_files(
-    connection: Connection, tenant_id: str, conditions: Collection[ColumnElement[bool]], limit: int
-) -> tuple[int, int]:
+async def _count_files(connection: Connection, tenant_id: str, ids: Select[Any], limit: int) -> tuple[int, int]:
     held = select(contexts.c.context_id).where(contexts.c.tenant_id == tenant_id, contexts.c.held_at.is_not(None))
     is_held = or_(files.c.held_at.is_not(None), files.c.context_id.in_(held))
-    theirs = select(case((is_held, 1), else_=0).label("held")).where(
-        files.c.tenant_id == tenant_id, IS_STORED, *conditions
+    counted = ids.limit(limit).subquery()  # first in an index, and then their rows
+    query = (
+        select(func.count(), func.coalesce(func.sum(case((is_held, 1), else_=0)), 0))
+        .select_from(counted)
+        .join(files, files.c.file_id == counted.c.file_id)
+        .where(files.c.tenant_id == tenant_id)
     )
-    counted = theirs.limit(limit).subquery()
-    row = (await connection.execute(select(func.count(), func.coalesce(func.sum(counted.c.held), 0)))).one()
-    return int(row[0]), int(row[1])
+    number, number_held = (await connection.execute(query)).one()
+    return int(number), int(number_held)
 
 
-async def count_decisions(connection: Connection, tenant_id: str, sources: Collection[str], limit: int) -> int:
-    """Return how many decisions there are on uploads of these uploaders, counted to `limit`."""
-    ids = select(decisions.c.report_id).where(decisions.c.tenant_id == tenant_id, decisions.c.actor_id.in_(sources))
-    counted = ids.where(decisions.c.mode != "rescan").limit(limit).subquery()
-    return int((await connection.execute(select(func.count()).select_from(counted))).scalar_one())
+async def count_decisions(
+    connection: Connection, tenant_id: str, sources: Collection[str], limit: int
+) -> tuple[int, bool]:
+    """Return how many of the newest `limit` decisions on uploads are on those of these uploaders.
+
+    The second is whether there are no more decisions than that.
+    """
+    columns = decisions.c
+    newest = (
+        select(columns.actor_id)
+        .where(columns.tenant_id == tenant_id, columns.mode != "rescan")
+        .order_by(columns.report_id.desc())
+        .limit(limit + 1)
+        .subquery()
+    )
+    theirs = func.coalesce(func.sum(case((newest.c.actor_id.in_(sources), 1), else_=0)), 0)
+    number, compared = (await connection.execute(select(theirs, func.count()).select_from(newest))).one()
+    return int(number), int(compared) <= limit

@@ -16,6 +16,7 @@ from sluice.receipts.service import Receipts
 
 FILES_OF_PAGE: Final = 1000
 MOST_COUNTED: Final = 10_000
+MOST_COMPARED: Final = 100_000  # reports, whose uploaders are in no index
 _MOST_TOKENS: Final = 1000
 
 
@@ -32,13 +33,15 @@ class ErasureReceipt:
 class ErasurePreview:
     """What an erasure would find now: stored files, those of them that a legal hold keeps, and reports.
 
-    Each counts to `MOST_COUNTED`. `reports` is None if they are those of the files alone. Upload tokens of an end user
-    are found as long as they are kept, their uploads with them.
+    The files count to `MOST_COUNTED`. `reports` is None if they are those of the files alone; without `all_reports`
+    only the newest `MOST_COMPARED` were compared. Upload tokens of an end user are found as long as they are kept,
+    their uploads with them.
     """
 
     files: int
     held: int
     reports: int | None
+    all_reports: bool
     upload_tokens: int
 
 
@@ -59,7 +62,7 @@ class Erasures:
         async with self._database.reading(tenant_id) as connection:
             if subject.kind == "metadata":
                 number, held = await repository.count_described(connection, tenant_id, subject.metadata, MOST_COUNTED)
-                return ErasurePreview(number, held, None, 0)
+                return ErasurePreview(number, held, None, all_reports=True, upload_tokens=0)
             sources: Sequence[str] = [subject.uploaded_by or ""]
             tokens: Sequence[str] = ()
             if subject.end_user is not None:
@@ -67,8 +70,8 @@ class Erasures:
                     connection, tenant_id, subject.end_user, _MOST_TOKENS
                 )
             number, held = await repository.count_files(connection, tenant_id, sources, MOST_COUNTED)
-            reports = await repository.count_decisions(connection, tenant_id, sources, MOST_COUNTED)
-        return ErasurePreview(number, held, reports, len(tokens))
+            reports, is_all = await repository.count_decisions(connection, tenant_id, sources, MOST_COMPARED)
+        return ErasurePreview(number, held, reports, all_reports=is_all, upload_tokens=len(tokens))
 
     async def get(self, tenant_id: str, job_id: str) -> Job:
         """Return the job of an erasure; raise `NotFound`."""

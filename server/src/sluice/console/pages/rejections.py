@@ -91,7 +91,8 @@ async def show_groups(visit: Visit) -> Response:
 async def _groups(visit: Visit) -> RejectionGroups:
     today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
     since = today - timedelta(days=_DAYS - 1)
-    wanted = DecisionFilter(visit.asked("context"), reason=_reason(visit), since=since)
+    actor_id = visit.asked("uploaded_by")
+    wanted = DecisionFilter(visit.asked("context"), reason=_reason(visit), actor_id=actor_id, since=since)
     return await visit.services.reports.groups(visit.tenant_id, wanted)
 
 
@@ -109,7 +110,7 @@ async def mark(visit: Visit) -> Response:
         group_id, _, report_id = value.partition(" ")
         if name == "group" and group_id in known and _REPORT_ID.fullmatch(report_id):
             seen[group_id] = report_id
-    kept = [(name, visit.asked(name)) for name in ("context", "reason", "state")]
+    kept = [(name, visit.asked(name)) for name in ("context", "reason", "uploaded_by", "state")]
     if not seen:
         return redirect(f"/console/rejections{query(kept, notice='none_chosen')}")
     action, to_state = _MARKS[state]
