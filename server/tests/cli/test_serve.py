@@ -52,7 +52,7 @@ def test_first_start_prints_tenant_key_docs_and_curl_commands_that_work(first_st
     assert httpx.get(f"{first_start.url}/docs").status_code == 200
 
 
-def test_first_start_on_a_terminal_shows_the_key(sluice: Sluice) -> None:
+def test_first_start_on_a_terminal_shows_the_key_and_a_link_that_signs_in(sluice: Sluice) -> None:
     port = free_port()
     environment = sluice.with_settings(PORT=str(port)).environment
     leader, follower = os.openpty()
@@ -61,6 +61,8 @@ def test_first_start_on_a_terminal_shows_the_key(sluice: Sluice) -> None:
         shown = b""
         while b"Ctrl-C drains" not in shown:
             shown += os.read(leader, 4096)
+        (link,) = re.findall(rb"  console   (\S+/console/login/\S+) \(works once", shown)
+        assert "Sign in" in httpx.get(link.decode()).text
         process.terminate()
         assert process.wait(30) == 0
     os.close(leader)

@@ -27,10 +27,11 @@ SCREENS = (
         "/files/all?context=claims&action=delete",
     ),
     *("/files/all?context=claims&action=restore", "/jobs", "/jobs/{job_id}", "/rejections"),
+    *("/jobs/new", "/jobs/new?context=claims", "/erasures/new", "/erasures/new?uploaded_by=nobody"),
     *("/rejections?state=reviewed", "/reports", "/reports/{report_id}", "/quarantine", "/quarantine/{quarantined_id}"),
     *("/contexts", "/contexts/new", "/contexts/claims", "/contexts/claims/edit", "/buckets", "/buckets/new", "/keys"),
     *("/keys/new", "/tokens", "/tokens/new", "/integrate", "/webhooks", "/webhooks/new", "/webhooks/{endpoint_id}"),
-    "/audit",
+    *("/audit", "/{actor}"),
 )
 WAYS = ("mouse", "keyboard", "no script") if LONG_RUN else ("keyboard",)
 LOOKS: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 360))
@@ -53,7 +54,7 @@ def signed_in_state(browser: Browser, demo: Demo) -> Any:
 
 @pytest.fixture(scope="module")
 def ids(browser: Browser, demo: Demo, signed_in_state: Any) -> dict[str, str]:
-    """The ids of a stored file, of a rejected one, of one in quarantine, and of an endpoint."""
+    """The ids of a stored file, a rejected one, one in quarantine, an endpoint and a job, and the page of an actor."""
     with_script = browser.new_context(base_url=demo.service.url, storage_state=signed_in_state)
     page = with_script.new_page()
     found = {}
@@ -63,6 +64,7 @@ def ids(browser: Browser, demo: Demo, signed_in_state: Any) -> dict[str, str]:
         ("quarantined_id", "/console/quarantine", "td.name a"),
         ("endpoint_id", "/console/webhooks", "td.name a"),
         ("job_id", "/console/jobs", "td.name a"),
+        ("actor", "/console/audit", "tbody a.inline"),
     ):
         page.goto(path)
         found[name] = str(page.locator(selector).first.get_attribute("href")).rpartition("/")[2]
@@ -188,6 +190,8 @@ def test_list_is_filtered_while_the_user_types_and_keeps_the_focus(page: Page, w
     page.get_by_role("main").get_by_role("searchbox").type("Gutachten")
     page.wait_for_url("**/console/files?q=Gutachten")
     assert set(page.locator("td.name > a").all_inner_texts()) == {"Gutachten.pdf"}
+    exported = page.get_by_role("link", name="Export CSV").get_attribute("href")
+    assert exported == "/console/files.csv?q=Gutachten"
     link = page.locator("td.name > a").last.element_handle()
     link.focus()
     page.evaluate("document.querySelector('form[data-filter]').requestSubmit()")

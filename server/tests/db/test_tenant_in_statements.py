@@ -25,7 +25,7 @@ from sqlalchemy.sql import Executable
 
 import sluice
 from sluice.access import Principal, Scope
-from sluice.audit.entry import AuditEntry
+from sluice.audit.entry import AuditEntry, AuditFilter
 from sluice.db.schema import metadata
 from sluice.db.statement import Statement
 from sluice.decisions import DecisionFilter
@@ -310,6 +310,7 @@ _PLAIN: Final[dict[str, Any]] = (
     | {"upload_ids": ["u"], "report_ids": ["r"], "group_ids": ["g"], "token_ids": ["t"], "conditions": [], "values": {}}
     | {"total": 5, "uploads_per_month": 500, "level": 80, "announced": 0}
     | {"queue": "purge", "engine": "another", "kind": "bulk_delete", "grouping": "day", "of": "files", "held": "file"}
+    | {"pairs": [("n", "v"), ("m", "w")]}
     | {"order": "-size_bytes", "types": ["file.stored"], "actions": ["context.changed"]}
 )
 ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
@@ -343,8 +344,9 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
 
 # By a word of the annotation, where the name alone is not enough.
 ANNOTATED: Final[Mapping[str, Any]] = {
-    "SliceRequest": SliceRequest(20, before="x"),
-    "FileFilter": FileFilter("c", "u", "s", "f", "t", NOW, NOW, 1, "quarantined", (("n", "v"),)),
+    "SliceRequest": SliceRequest(20, before=f"{NOW.isoformat()}~x"),
+    "AuditFilter": AuditFilter("a", "x", NOW, NOW, "done", "r"),
+    "FileFilter": FileFilter("c", "u", "s", "f", "t", NOW, NOW, 1, "quarantined", (("n", "v"),), reason="r"),
     "Secret": Secret("ten_1", "ses_1", "x"),
 }
 

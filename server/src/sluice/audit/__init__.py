@@ -3,6 +3,6 @@
 Uploads have a record of their own, the decision log of `uploads`.
 """
 
-from sluice.audit.entry import AuditAction, AuditChange, AuditEntry, Outcome
+from sluice.audit.entry import AuditAction, AuditChange, AuditEntry, AuditFilter, Outcome
 
-__all__ = ["AuditAction", "AuditChange", "AuditEntry", "Outcome"]
+__all__ = ["AuditAction", "AuditChange", "AuditEntry", "AuditFilter", "Outcome"]

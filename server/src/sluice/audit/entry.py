@@ -79,6 +79,21 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """A filter of entries; None matches any. `since` is the first moment and `before` the first one too late.
+
+    `outcome`, and `reason`, a part of the words of the actor, are compared with the newest entries that meet the rest.
+    """
+
+    actor_id: str | None = None
+    action: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+    outcome: Outcome | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AuditChange:
     """An action on one resource: its actor, and the old and the new value of each changed field.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sluice.audit import repository
-from sluice.audit.entry import AuditAction, AuditChange, AuditEntry
+from sluice.audit.entry import AuditAction, AuditChange, AuditEntry, AuditFilter
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
@@ -16,6 +16,7 @@ from sluice.kit.text import is_plain
 from sluice.kit.throttle import FailureThrottle
 from sluice.observe.log import log
 
+MOST_LISTED: Final = repository.MOST_LISTED
 _REFUSALS_PER_MINUTE: Final = 60
 _MOST_ACTORS: Final = 10_000
 
@@ -56,21 +57,19 @@ class AuditLog:
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_page(connection, tenant_id, actor_id, action, request)
 
-    async def list_slice(
-        self, tenant_id: str, actor_id: str | None, action: str | None, request: SliceRequest
-    ) -> Slice[AuditEntry]:
-        """Return some entries, newest first, of all or those of an actor or an action."""
-        if not is_plain(f"{actor_id}{action}{request.before}{request.after}"):
+    async def list_slice(self, tenant_id: str, wanted: AuditFilter, request: SliceRequest) -> Slice[AuditEntry]:
+        """Return some entries that meet `wanted`, newest first."""
+        if not _is_searchable(wanted, request.before, request.after):
             return Slice((), has_newer=False, has_older=False)
         async with self._database.reading(tenant_id) as connection:
-            return await repository.list_slice(connection, tenant_id, actor_id, action, request)
+            return await repository.list_slice(connection, tenant_id, wanted, request)
 
-    async def count(self, tenant_id: str, actor_id: str | None, action: str | None) -> int:
-        """Return how many entries there are of an actor and an action (None: any)."""
-        if not is_plain(f"{actor_id}{action}"):
+    async def count(self, tenant_id: str, wanted: AuditFilter) -> int:
+        """Return how many entries meet `wanted`: by actor and action all, otherwise counted to `MOST_LISTED`."""
+        if not _is_searchable(wanted):
             return 0
         async with self._database.reading(tenant_id) as connection:
-            return await repository.count(connection, tenant_id, actor_id, action)
+            return await repository.count(connection, tenant_id, wanted)
 
     async def last_changes(
         self, tenant_id: str, target: str, actions: Sequence[str], most: int
@@ -78,3 +77,8 @@ class AuditLog:
         """Return what was done last to a thing, of these actions, newest first, at most `most`."""
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_changes(connection, tenant_id, target, actions, most)
+
+
+def _is_searchable(wanted: AuditFilter, *more: str | None) -> bool:
+    """Return whether any row can hold these texts: PostgreSQL refuses to be asked for some."""
+    return is_plain("".join(filter(None, (wanted.actor_id, wanted.action, wanted.reason, *more))))

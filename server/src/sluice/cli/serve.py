@@ -128,13 +128,13 @@ async def _serve(
     async with app.router.lifespan_context(app):
         if server.should_exit:
             return
-        first = await _first_key(settings) if process.is_first and not settings.production else None
+        first, link = await _first_start(settings) if process.is_first and not settings.production else (None, None)
         url = _url_of(settings)
         welcome = () if first is None else _welcome(first, url, settings.keys_dir)
         # Who reads the address may connect at once, so listen before it is printed. Requests are served only after.
         listener.listen(server.config.backlog)
         if process.is_first:
-            _print_start(settings, url, welcome, process.count)
+            _print_start(settings, url, welcome, link, process.count)
         # What is loaded stays, so the collector need not look through it again and again: it took a tenth of the
         # server's time for small uploads. A collection first would find 1,500 objects, and take a tenth of the start.
         gc.freeze()
@@ -152,11 +152,14 @@ def _url_of(settings: "Settings") -> str:
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
-def _print_start(settings: "Settings", url: str, welcome: Sequence[str], processes: int) -> None:
+def _print_start(settings: "Settings", url: str, welcome: Sequence[str], link: str | None, processes: int) -> None:
+    console = f"{url}/console (sign in: sluice console login)"
+    if link is not None:
+        console = f"{url}/console/login/{link} (works once, for a minute; later: sluice console login)"
     output.line(
         *welcome,
         f"Sluice serves {url}",
-        *((f"  console   {url}/console (sign in: sluice console login)",) if settings.console else ()),
+        *((f"  console   {console}",) if settings.console else ()),
         *((f"  API docs  {url}/docs",) if settings.docs else ()),
         f"  data      {settings.data_dir}",
         *((f"  processes {processes}",) if processes > 1 else ()),
@@ -164,12 +167,24 @@ def _print_start(settings: "Settings", url: str, welcome: Sequence[str], process
     )
 
 
-async def _first_key(settings: "Settings") -> FirstKey | None:
+async def _first_start(settings: "Settings") -> tuple[FirstKey | None, str | None]:
+    """Return the key of a first start and, on a terminal, the text of a link that signs in to the console."""
+    import sys
+
+    from sluice.access import Scope
+    from sluice.cli.environment import operator_action
+    from sluice.sessions.service import Sessions
     from sluice.wiring.engines import make_database
 
     database = make_database(settings)
     try:
-        return await make_first_key(database, settings.data_dir)
+        first = await make_first_key(database, settings.data_dir)
+        if first is None or not settings.console or not sys.stdout.isatty():
+            return first, None
+        by = operator_action("console.link_created", first.tenant_id)
+        user = by.principal
+        issued = await Sessions(database).create_link(by, user.actor_id, user.actor_name, [Scope.ADMIN.value])
+        return first, issued.text
     finally:
         await database.aclose()
 

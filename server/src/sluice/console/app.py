@@ -1,7 +1,7 @@
 """The routes of the console: the scope that each page requires, and what holds for every request."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -12,16 +12,18 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from sluice.access import Scope
+from sluice.access import Principal, Scope
 from sluice.api.error_responses import render
 from sluice.api.guards import Guards
 from sluice.api.route import ListGate, keep_place
 from sluice.audit import AuditAction
 from sluice.console.assets import serve_asset
 from sluice.console.pages import (
+    actors,
     audit,
     buckets,
     contexts,
+    erasures,
     files,
     find,
     integrate,
@@ -29,13 +31,15 @@ from sluice.console.pages import (
     keys,
     login,
     overview,
+    preferences,
     quarantine,
     rejections,
     webhooks,
 )
-from sluice.console.templating import Templates, make_environment
+from sluice.console.templating import Templates, make_environment, query
 from sluice.console.visit import (
     HEADERS,
+    Failed,
     Visit,
     cookie_name,
     is_same_origin,
@@ -57,13 +61,18 @@ from sluice.errors import (
 from sluice.observe.log import log
 from sluice.services import Services
 from sluice.sessions import Session
+from sluice.usage import Backlog
 
 Handler = Callable[[Visit], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """A page, or a form that it sends: who may use it, and the audit action of a form that changes something."""
+    """A page, or a form that it sends: who may use it, and the audit action of a form that changes something.
+
+    `again` is the path of the page that has the form: it is shown with the reason, and what was typed, when the form is
+    not carried out.
+    """
 
     method: str
     path: str
@@ -71,6 +80,16 @@ class Screen:
     handle: Handler
     action: str | None = None
     reads_form: bool = True  # otherwise the page reads the body itself
+    again: str | None = None
+
+    @property
+    def scopes(self) -> tuple[Scope | None, ...]:
+        """The scopes of which one is enough."""
+        return self.scope if isinstance(self.scope, tuple) else (self.scope,)
+
+    def is_open_to(self, principal: Principal) -> bool:
+        """Return whether a user may use it."""
+        return any(principal.allows(scope) for scope in self.scopes)
 
 
 # A reviewer sees what was found in the files that come into quarantine.
@@ -80,41 +99,100 @@ _REPORTS: Final = (Scope.METADATA, Scope.REVIEW)
 PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console", None, overview.home),
     Screen("POST", "/console/logout", None, login.logout, "console.signed_out"),
+    Screen("POST", "/console/times", None, preferences.choose_times),
+    Screen("GET", "/console/actor", _REPORTS, actors.show),
     Screen("GET", "/console/find", _REPORTS, find.show),
     Screen("GET", "/console/overview", Scope.METADATA, overview.show),
     Screen("GET", "/console/files", Scope.METADATA, files.show_list),
     Screen("GET", "/console/files.csv", Scope.METADATA, files.export),
-    Screen("POST", "/console/files/delete", Scope.DELETE, files.delete, "file.deleted"),
+    Screen("POST", "/console/files/delete", Scope.DELETE, files.delete, "file.deleted", again="/console/files"),
     Screen("GET", "/console/files/deleted", Scope.METADATA, files.show_deleted),
-    Screen("POST", "/console/files/restore", Scope.DELETE, files.restore, "file.restored"),
+    Screen(
+        "POST", "/console/files/restore", Scope.DELETE, files.restore, "file.restored", again="/console/files/deleted"
+    ),
     Screen("GET", "/console/files/all", Scope.DELETE, jobs.show_all),
-    Screen("POST", "/console/files/all", Scope.DELETE, jobs.begin_all, "job.created"),
-    Screen("POST", "/console/files/export", Scope.METADATA, jobs.export_all, "job.created"),
+    Screen("POST", "/console/files/all", Scope.DELETE, jobs.begin_all, "job.created", again="/console/files/all"),
+    Screen("POST", "/console/files/export", Scope.METADATA, jobs.export_all, "job.created", again="/console/files"),
     Screen("GET", "/console/files/{file_id}", Scope.METADATA, files.show),
     Screen("GET", "/console/files/{file_id}/receipt", Scope.METADATA, files.receipt),
-    Screen("POST", "/console/files/{file_id}/link", Scope.DOWNLOAD, files.link, "file.linked"),
-    Screen("POST", "/console/files/{file_id}/hold", Scope.ADMIN, files.hold, "file.held"),
-    Screen("POST", "/console/files/{file_id}/unhold", Scope.ADMIN, files.unhold, "file.unheld"),
+    Screen(
+        "POST",
+        "/console/files/{file_id}/link",
+        Scope.DOWNLOAD,
+        files.link,
+        "file.linked",
+        again="/console/files/{file_id}",
+    ),
+    Screen(
+        "POST", "/console/files/{file_id}/hold", Scope.ADMIN, files.hold, "file.held", again="/console/files/{file_id}"
+    ),
+    Screen(
+        "POST",
+        "/console/files/{file_id}/unhold",
+        Scope.ADMIN,
+        files.unhold,
+        "file.unheld",
+        again="/console/files/{file_id}",
+    ),
     Screen("GET", "/console/rejections", _REPORTS, rejections.show_groups),
-    Screen("POST", "/console/rejections", Scope.REVIEW, rejections.mark, "rejections.reviewed"),
+    Screen(
+        "POST", "/console/rejections", Scope.REVIEW, rejections.mark, "rejections.reviewed", again="/console/rejections"
+    ),
     Screen("GET", "/console/reports", _REPORTS, rejections.show_list),
+    Screen("GET", "/console/reports.csv", _REPORTS, rejections.export),
     Screen("GET", "/console/reports/{report_id}", _REPORTS, rejections.show),
     Screen("GET", "/console/jobs", Scope.METADATA, jobs.show_list),
+    Screen("GET", "/console/jobs/new", Scope.METADATA, jobs.show_new),
+    Screen("POST", "/console/jobs/new", Scope.METADATA, jobs.export_all, "job.created", again="/console/jobs/new"),
+    Screen("GET", "/console/erasures/new", Scope.ADMIN, erasures.show_new),
+    Screen("POST", "/console/erasures/new", Scope.ADMIN, erasures.begin, "erasure.created"),
+    Screen("GET", "/console/jobs/{job_id}/receipt", Scope.ADMIN, erasures.receipt),
     Screen("GET", "/console/jobs/{job_id}", Scope.METADATA, jobs.show),
-    Screen("POST", "/console/jobs/{job_id}/cancel", Scope.DELETE, jobs.cancel, "job.cancelled"),
-    Screen("POST", "/console/jobs/{job_id}/link", Scope.METADATA, jobs.link, "job.linked"),
+    Screen(
+        "POST",
+        "/console/jobs/{job_id}/cancel",
+        Scope.DELETE,
+        jobs.cancel,
+        "job.cancelled",
+        again="/console/jobs/{job_id}",
+    ),
+    Screen(
+        "POST", "/console/jobs/{job_id}/link", Scope.METADATA, jobs.link, "job.linked", again="/console/jobs/{job_id}"
+    ),
     Screen("GET", "/console/quarantine", Scope.REVIEW, quarantine.show_list),
     Screen("GET", "/console/quarantine/{file_id}", Scope.REVIEW, quarantine.show),
-    Screen("POST", "/console/quarantine/{file_id}/release", Scope.REVIEW, quarantine.release, "file.released"),
-    Screen("POST", "/console/quarantine/{file_id}/refuse", Scope.REVIEW, quarantine.refuse, "file.refused"),
+    Screen(
+        "POST",
+        "/console/quarantine/{file_id}/release",
+        Scope.REVIEW,
+        quarantine.release,
+        "file.released",
+        again="/console/quarantine/{file_id}",
+    ),
+    Screen(
+        "POST",
+        "/console/quarantine/{file_id}/refuse",
+        Scope.REVIEW,
+        quarantine.refuse,
+        "file.refused",
+        again="/console/quarantine/{file_id}",
+    ),
     Screen(
         "POST",
         "/console/quarantine/{file_id}/download",
         Scope.REVIEW,
         quarantine.download,
         "file.quarantine_downloaded",
+        again="/console/quarantine/{file_id}",
     ),
-    Screen("POST", "/console/quarantine/{file_id}/rescan", Scope.REVIEW, quarantine.rescan, "file.rescan_asked"),
+    Screen(
+        "POST",
+        "/console/quarantine/{file_id}/rescan",
+        Scope.REVIEW,
+        quarantine.rescan,
+        "file.rescan_asked",
+        again="/console/quarantine/{file_id}",
+    ),
     Screen("GET", "/console/contexts", Scope.METADATA, contexts.show_list),
     Screen("GET", "/console/contexts/new", Scope.ADMIN, contexts.show_new),
     Screen("POST", "/console/contexts/new", Scope.ADMIN, contexts.create, "context.created"),
@@ -122,8 +200,22 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.show_editor),
     Screen("POST", "/console/contexts/{context_key}/edit", Scope.ADMIN, contexts.change, "context.changed"),
     Screen("POST", "/console/contexts/{context_key}/try", Scope.UPLOAD, contexts.try_file, reads_form=False),
-    Screen("POST", "/console/contexts/{context_key}/hold", Scope.ADMIN, contexts.hold, "context.held"),
-    Screen("POST", "/console/contexts/{context_key}/unhold", Scope.ADMIN, contexts.unhold, "context.unheld"),
+    Screen(
+        "POST",
+        "/console/contexts/{context_key}/hold",
+        Scope.ADMIN,
+        contexts.hold,
+        "context.held",
+        again="/console/contexts/{context_key}",
+    ),
+    Screen(
+        "POST",
+        "/console/contexts/{context_key}/unhold",
+        Scope.ADMIN,
+        contexts.unhold,
+        "context.unheld",
+        again="/console/contexts/{context_key}",
+    ),
     Screen("GET", "/console/buckets", Scope.ADMIN, buckets.show_list),
     Screen("GET", "/console/buckets/new", Scope.ADMIN, buckets.show_new),
     Screen("POST", "/console/buckets/new", Scope.ADMIN, buckets.add, "bucket.added"),
@@ -136,11 +228,25 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("POST", "/console/keys/new", Scope.ADMIN, keys.create, "api_key.created"),
     Screen("GET", "/console/keys/{api_key_id}/rotate", Scope.ADMIN, keys.show_rotate),
     Screen("POST", "/console/keys/{api_key_id}/rotate", Scope.ADMIN, keys.rotate, "api_key.rotated"),
-    Screen("POST", "/console/keys/{api_key_id}/status", Scope.ADMIN, keys.change_status, "api_key.changed"),
+    Screen(
+        "POST",
+        "/console/keys/{api_key_id}/status",
+        Scope.ADMIN,
+        keys.change_status,
+        "api_key.changed",
+        again="/console/keys",
+    ),
     Screen("GET", "/console/tokens", Scope.ADMIN, keys.show_tokens),
     Screen("GET", "/console/tokens/new", Scope.ADMIN, keys.show_new_token),
     Screen("POST", "/console/tokens/new", Scope.ADMIN, keys.create_token, "upload_token.created"),
-    Screen("POST", "/console/tokens/{token_id}/revoke", Scope.ADMIN, keys.revoke_token, "upload_token.revoked"),
+    Screen(
+        "POST",
+        "/console/tokens/{token_id}/revoke",
+        Scope.ADMIN,
+        keys.revoke_token,
+        "upload_token.revoked",
+        again="/console/tokens",
+    ),
     Screen("GET", "/console/integrate", Scope.METADATA, integrate.show),
     Screen("GET", "/console/webhooks", Scope.ADMIN, webhooks.show_list),
     Screen("GET", "/console/webhooks/new", Scope.ADMIN, webhooks.show_new),
@@ -154,6 +260,7 @@ PAGES: Final[Sequence[Screen]] = (
         Scope.ADMIN,
         webhooks.rotate,
         "webhook_endpoint.secret_rotated",
+        again="/console/webhooks/{endpoint_id}",
     ),
     Screen("POST", "/console/webhooks/{endpoint_id}/test", Scope.ADMIN, webhooks.test, "webhook_endpoint.tested"),
     Screen(
@@ -169,6 +276,7 @@ PAGES: Final[Sequence[Screen]] = (
         Scope.ADMIN,
         webhooks.redeliver,
         "webhook_delivery.redelivered",
+        again="/console/webhooks/{endpoint_id}",
     ),
     Screen("POST", "/console/webhooks/{endpoint_id}/delete", Scope.ADMIN, webhooks.delete, "webhook_endpoint.deleted"),
     Screen("GET", "/console/audit", Scope.ADMIN, audit.show_list),
@@ -196,7 +304,9 @@ def console_routes() -> Sequence[BaseRoute]:
     routes: list[BaseRoute] = []
     for path in dict.fromkeys(page.path for page in PAGES):
         pages = {page.method: page for page in PAGES if page.path == path}
-        routes.append(_route(path, partial(_serve_page, pages=pages, templates=templates), templates, list(pages)))
+        serve = partial(_serve_page, pages=pages, templates=templates)
+        again = pages["POST"].again if "GET" not in pages else None
+        routes.append(_route(path, serve, templates, list(pages), again=again))
     for path in dict.fromkeys(path for _method, path, _handle in OPEN_PAGES):
         handlers = {method: handle for method, each, handle in OPEN_PAGES if each == path}
         routes.append(
@@ -208,16 +318,29 @@ def console_routes() -> Sequence[BaseRoute]:
 
 
 def _route(
-    path: str, serve: Callable[[Request], Awaitable[Response]], templates: Templates, methods: Sequence[str]
+    path: str,
+    serve: Callable[[Request], Awaitable[Response]],
+    templates: Templates,
+    methods: Sequence[str],
+    *,
+    again: str | None = None,
 ) -> Route:
-    """Return a route around which `Guards` are, and whose errors are pages."""
+    """Return a route around which `Guards` are, and whose errors are pages.
+
+    `again` is the path of the page that has the form of this route: who loads the address of a form is led there.
+    """
     allowed = {*methods, "HEAD"} if "GET" in methods else set(methods)
 
     async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         scope["route"] = route
         try:
-            response = await (serve if request.method in allowed else _refuse_method)(request)
+            if request.method in allowed:
+                response = await serve(request)
+            elif request.method == "GET" and again is not None:
+                response = redirect(f"{again.format(**request.path_params)}{query(request.query_params)}")
+            else:
+                raise MethodNotAllowed  # noqa: TRY301  (shown as every error)
         except SluiceError as error:
             response = _error_page(request, templates, error)
         except DatabaseUnavailable:
@@ -241,8 +364,7 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
         raise NotFound
     if not may_carry_sessions(request, services):
         raise HttpsNeeded
-    text = request.cookies.get(cookie_name(services, "session"))
-    session = None if text is None else await services.sessions.find(text)
+    session = await _find_session(request, services)
     if session is None:
         if page.method == "GET" and request.headers.get("sec-fetch-mode", "navigate") == "navigate":
             return redirect("/console/login")
@@ -250,21 +372,42 @@ async def _serve_page(request: Request, *, pages: dict[str, Screen], templates: 
     principal = session.principal
     structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
     keep_place(request, principal.tenant_id)
-    request.state.session = session
     fields = await read_form(request) if page.method == "POST" and page.reads_form else []
-    needed = page.scope if isinstance(page.scope, tuple) else (page.scope,)
-    if not any(principal.allows(scope) for scope in needed):
+    if not page.is_open_to(principal):
         if page.action is not None:
             await services.audit.refused(
                 AuditAction(principal, page.action, request.state.request_id),
                 next(iter(request.path_params.values()), None),
                 ScopeMissing.code,
             )
-        raise ScopeMissing(" or ".join(scope.value for scope in needed if scope is not None))
+        raise ScopeMissing(" or ".join(scope.value for scope in page.scopes if scope is not None))
     gate: ListGate = request.app.state.list_gate
     async with gate.hold(principal.tenant_id):
-        backlog = await services.usage.backlog(principal.tenant_id)
-        return await page.handle(Visit(request, services, templates, session, principal, dict(fields), fields, backlog))
+        backlog = request.state.backlog = await services.usage.backlog(principal.tenant_id)
+        visit = Visit(request, services, templates, session, principal, dict(fields), fields, backlog)
+        try:
+            return await page.handle(visit)
+        except (NotFound, Unauthenticated):
+            raise
+        except SluiceError as error:
+            again = None if page.again is None else _page_at(page.again)
+            if again is None or not again.is_open_to(principal):
+                raise
+            return await _show_again(visit, again, error)
+
+
+def _page_at(path: str) -> Screen:
+    return next(page for page in PAGES if (page.method, page.path) == ("GET", path))
+
+
+async def _show_again(visit: Visit, page: Screen, error: SluiceError) -> Response:
+    """Return the page that has a form which was not carried out, with the reason and what was typed."""
+    path = page.path.format(**visit.request.path_params)
+    response = await page.handle(replace(visit, failed=Failed(error.message, error.errors, path)))
+    response.status_code = error.status
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    return response
 
 
 async def _serve_open(request: Request, *, handlers: dict[str, Any], templates: Templates) -> Response:
@@ -283,20 +426,31 @@ async def _lead_in(request: Request, *, path: str) -> Response:
     return RedirectResponse(path, 303)
 
 
-async def _refuse_method(_request: Request) -> Response:
-    raise MethodNotAllowed
+async def _find_session(request: Request, services: Services) -> Session | None:
+    """Return the session of the browser; errors are then pages with the navigation."""
+    text = request.cookies.get(cookie_name(services, "session"))
+    request.state.session = None if text is None else await services.sessions.find(text)
+    session: Session | None = request.state.session
+    return session
 
 
-async def _unknown(_request: Request) -> Response:
+async def _unknown(request: Request) -> Response:
+    services: Services = request.app.state.services
+    if may_carry_sessions(request, services):
+        await _find_session(request, services)
     raise NotFound
 
 
 def _error_page(request: Request, templates: Templates, error: SluiceError) -> Response:
     session: Session | None = getattr(request.state, "session", None)
-    html = templates.get_template("error.html").render(
-        error=error, session=session, request_id=request.state.request_id, title=error.message
-    )
-    response = HTMLResponse(html, error.status, headers=dict(HEADERS))
+    shown = {"error": error, "request_id": request.state.request_id}
+    if session is None or error.status == Unauthenticated.status:
+        html = templates.get_template("error_alone.html").render(shown)
+        response: Response = HTMLResponse(html, error.status, headers=dict(HEADERS))
+    else:
+        backlog = getattr(request.state, "backlog", Backlog(0, 0, 0))  # unknown if the error came before it
+        visit = Visit(request, request.app.state.services, templates, session, session.principal, {}, [], backlog)
+        response = visit.page("error.html", status=error.status, **shown)
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(max(1, round(error.retry_after)))
     return response

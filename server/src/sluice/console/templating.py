@@ -1,12 +1,13 @@
 """Jinja templates: the environment, and the filters by which values are shown to people."""
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from sluice.console.assets import asset_path
@@ -45,7 +46,7 @@ def make_environment() -> Environment:
         "name": show_filename,
         "plain": show_plain,
     }
-    environment.globals |= {"asset": asset_path, "query": query}
+    environment.globals |= {"asset": asset_path, "query": query, "problem_of": problem_of}
     return environment
 
 
@@ -77,20 +78,22 @@ def show_day(day: date) -> str:
     return f"{day.day} {day:%b}"
 
 
-def show_moment(moment: datetime | None, absent: str = "never") -> Markup | str:
-    """Return how long ago a moment is, with the moment itself in the title."""
+@pass_context
+def show_moment(context: Context, moment: datetime | None, absent: str = "never") -> Markup | str:
+    """Return how long ago a moment is, with the moment itself in the title; the other way round on request."""
     if moment is None:
         return absent
-    return _time(moment, _ago(utc_now() - moment, moment))
+    return _time(context, moment, _ago(utc_now() - moment, moment))
 
 
-def show_until(moment: datetime | None, absent: str = "never") -> Markup | str:
-    """Return how far a moment of the future is."""
+@pass_context
+def show_until(context: Context, moment: datetime | None, absent: str = "never") -> Markup | str:
+    """Return how far a moment of the future is, with the moment itself in the title; the other way round on request."""
     if moment is None:
         return absent
     left = moment - utc_now()
     seconds = left.total_seconds()
-    return _time(moment, "over" if seconds <= 0 else f"in {_span(seconds)}")
+    return _time(context, moment, "over" if seconds <= 0 else f"in {_span(seconds)}")
 
 
 def _ago(age: Any, moment: datetime) -> str:
@@ -109,11 +112,11 @@ def _span(seconds: float) -> str:
     return f"{int(seconds // 86_400)} d"
 
 
-def _time(moment: datetime, words: str) -> Markup:
+def _time(context: Context, moment: datetime, words: str) -> Markup:
     at = moment.astimezone(UTC)
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        at.isoformat(timespec="seconds"), f"{at:%Y-%m-%d %H:%M:%S} UTC", words
-    )
+    exact = f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    title, shown = (words, exact) if context.get("shows_moments") else (exact, words)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(timespec="seconds"), title, shown)
 
 
 def show_filename(text: str) -> Markup:
@@ -173,8 +176,13 @@ def show_value(value: Any) -> str:
     return str(value)
 
 
-def query(pairs: Iterable[tuple[str, object]] | dict[str, object], **more: object) -> str:
+def query(pairs: Iterable[tuple[str, object]] | Mapping[str, object], **more: object) -> str:
     """Return a query string of the values that are not None and not empty."""
     given = dict(pairs) | more
     kept = {name: value for name, value in given.items() if value not in (None, "")}
     return f"?{urlencode(kept)}" if kept else ""
+
+
+def problem_of(problems: Iterable[str], field: str) -> str:
+    """Return the first problem of a field without its name; empty if it has none."""
+    return next((each.partition(": ")[2] for each in problems if each.startswith(f"{field}: ")), "")

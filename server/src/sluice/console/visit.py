@@ -36,6 +36,7 @@ FORM_BYTES: Final = 64 * 1024
 _MOST_FIELDS: Final = 200
 PAGE_SIZE: Final = 50
 _MOST_WORDS: Final = 1000
+_PLACE_IN_LIST: Final = frozenset({"before", "after", "page", "notice", "undo", "kept", "marked"})
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -65,7 +66,7 @@ NAVIGATION: Final[Sequence[NavigationEntry]] = (
         "Uploads", "Rejections", "/console/rejections", (Scope.METADATA, Scope.REVIEW), ("/console/reports",)
     ),
     NavigationEntry("Uploads", "Quarantine", "/console/quarantine", (Scope.REVIEW,)),
-    NavigationEntry("Uploads", "Jobs", "/console/jobs", (Scope.METADATA,)),
+    NavigationEntry("Uploads", "Jobs", "/console/jobs", (Scope.METADATA,), ("/console/erasures",)),
     NavigationEntry("Setup", "Contexts", "/console/contexts", (Scope.METADATA,)),
     NavigationEntry("Setup", "Buckets", "/console/buckets", (Scope.ADMIN,)),
     NavigationEntry("Setup", "Keys", "/console/keys", (Scope.ADMIN,), ("/console/tokens",)),
@@ -76,8 +77,20 @@ NAVIGATION: Final[Sequence[NavigationEntry]] = (
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """Why a form was not carried out, for the page that shows the form again, whose address is `path`."""
+
+    title: str
+    problems: Sequence[str]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of a user who is signed in, and may do what it asks for. `form` has the last value of each field."""
+    """A request of a user who is signed in, and may do what it asks for. `form` has the last value of each field.
+
+    `failed` says why a form was not carried out, when a page shows it again.
+    """
 
     request: Request
     services: Services
@@ -87,6 +100,17 @@ class Visit:
     form: Mapping[str, str]
     fields: Sequence[tuple[str, str]]
     backlog: Backlog
+    failed: Failed | None = None
+
+    @property
+    def shows_moments(self) -> bool:
+        """Whether pages show times as moments, and not as a time ago: as the user's cookie says."""
+        return self.request.cookies.get(cookie_name(self.services, "times")) == "absolute"
+
+    @property
+    def filters(self) -> Mapping[str, str]:
+        """The values of the address that filter a list, without the place in it and what happened last."""
+        return {name: value for name, value in self.request.query_params.items() if name not in _PLACE_IN_LIST}
 
     @property
     def tenant_id(self) -> str:
@@ -108,6 +132,10 @@ class Visit:
     def sent(self, name: str) -> str:
         """Return a field of the form without the blanks around it; empty if it is missing."""
         return self.form.get(name, "").strip()
+
+    def has_sent(self, name: str, value: str) -> bool:
+        """Return whether a field of the form has this value among others, as ticked boxes of one name have."""
+        return (name, value) in self.fields
 
     def why(self, name: str) -> str:
         """Return a field that says why, for the audit log. Raise `Invalid`."""
@@ -132,8 +160,10 @@ class Visit:
                 "Webhooks": self.backlog.failing_endpoints,
             },
             "most_counted": MOST_COUNTED,
-            "path": self.request.url.path,
+            "path": self.request.url.path if self.failed is None else self.failed.path,
             "asked": dict(self.request.query_params),
+            "filters": self.filters,
+            "shows_moments": self.shows_moments,
             "notice": None,
         }
         html = self.templates.get_template(template).render(shown | values)

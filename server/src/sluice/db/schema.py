@@ -173,6 +173,8 @@ files = Table(
     Column("reviewed_at", Moment, nullable=True),
     # `due_at` of the file when it was deleted, which a restore puts back: that of a test key's file.
     Column("restored_due_at", Moment, nullable=True),
+    # When a file was deleted that can be restored.
+    Column("deleted_at", Moment, nullable=True),
     # A legal hold on this file.
     Column("held_at", Moment, nullable=True),
     Column("held_by", String(255), nullable=True),
@@ -221,6 +223,15 @@ _IS_DELETED = text("state = 'deleted'")
 Index(
     "ix_files_deleted",
     files.c.tenant_id,
+    files.c.file_id,
+    files.c.state,
+    postgresql_where=_IS_DELETED,
+    sqlite_where=_IS_DELETED,
+)
+Index(
+    "ix_files_deletions",
+    files.c.tenant_id,
+    files.c.deleted_at,
     files.c.file_id,
     files.c.state,
     postgresql_where=_IS_DELETED,

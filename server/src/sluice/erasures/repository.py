@@ -4,9 +4,23 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from sqlalchemy import Column, Table, bindparam, case, delete, insert, or_, select, update
+from sqlalchemy import (
+    Column,
+    Select,
+    Table,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from sluice.db.schema import (
+    IS_STORED,
     audit_events,
     console_links,
     console_sessions,
@@ -15,6 +29,7 @@ from sluice.db.schema import (
     decisions,
     erased_files,
     events,
+    file_metadata,
     files,
     idempotency_keys,
     jobs,
@@ -282,3 +297,66 @@ async def has_counts(connection: Connection, tenant_id: str, terms: Collection[s
         or_(count_deltas.c.facet_1.in_(terms), count_deltas.c.facet_2.in_(terms)),
     )
     return (await connection.execute(query.limit(1))).one_or_none() is not None
+
+
+async def list_token_ids(connection: Connection, tenant_id: str, end_user: str, limit: int) -> Sequence[str]:
+    """Return the upload tokens that name an end user, at most `limit`."""
+    columns = upload_tokens.c
+    query = select(columns.token_id).where(columns.tenant_id == tenant_id, columns.end_user == end_user)
+    return (await connection.execute(query.order_by(columns.token_id).limit(limit))).scalars().all()
+
+
+async def count_files(connection: Connection, tenant_id: str, sources: Collection[str], limit: int) -> tuple[int, int]:
+    """Return how many files of these uploaders are stored, counted to `limit`, and how many of these are held."""
+    is_theirs = (files.c.tenant_id == tenant_id, IS_STORED, files.c.uploaded_by.in_(sources))
+    return await _count_files(connection, tenant_id, select(files.c.file_id).where(*is_theirs), limit)
+
+
+async def count_described(
+    connection: Connection, tenant_id: str, pairs: Sequence[tuple[str, str]], limit: int
+) -> tuple[int, int]:
+    """Return how many stored files have all of these metadata, counted to `limit`, and how many of these are held."""
+    first, *others = pairs
+    searched = file_metadata.c
+    ids = select(searched.file_id).where(
+        searched.tenant_id == tenant_id, searched.name == first[0], searched.value == first[1]
+    )
+    for name, value in others:
+        other = file_metadata.alias()
+        is_one = (other.c.tenant_id == tenant_id, other.c.name == name, other.c.value == value)
+        ids = ids.where(exists().where(other.c.file_id == searched.file_id, *is_one))
+    return await _count_files(connection, tenant_id, ids, limit)
+
+
+async def _count_files(connection: Connection, tenant_id: str, ids: Select[Any], limit: int) -> tuple[int, int]:
+    held = select(contexts.c.context_id).where(contexts.c.tenant_id == tenant_id, contexts.c.held_at.is_not(None))
+    is_held = or_(files.c.held_at.is_not(None), files.c.context_id.in_(held))
+    counted = ids.limit(limit).subquery()  # first in an index, and then their rows
+    query = (
+        select(func.count(), func.coalesce(func.sum(case((is_held, 1), else_=0)), 0))
+        .select_from(counted)
+        .join(files, files.c.file_id == counted.c.file_id)
+        .where(files.c.tenant_id == tenant_id)
+    )
+    number, number_held = (await connection.execute(query)).one()
+    return int(number), int(number_held)
+
+
+async def count_decisions(
+    connection: Connection, tenant_id: str, sources: Collection[str], limit: int
+) -> tuple[int, bool]:
+    """Return how many of the newest `limit` decisions on uploads are on those of these uploaders.
+
+    The second is whether there are no more decisions than that.
+    """
+    columns = decisions.c
+    newest = (
+        select(columns.actor_id)
+        .where(columns.tenant_id == tenant_id, columns.mode != "rescan")
+        .order_by(columns.report_id.desc())
+        .limit(limit + 1)
+        .subquery()
+    )
+    theirs = func.coalesce(func.sum(case((newest.c.actor_id.in_(sources), 1), else_=0)), 0)
+    number, compared = (await connection.execute(select(theirs, func.count()).select_from(newest))).one()
+    return int(number), int(compared) <= limit

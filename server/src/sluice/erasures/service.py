@@ -15,6 +15,9 @@ from sluice.kit.clock import iso_z
 from sluice.receipts.service import Receipts
 
 FILES_OF_PAGE: Final = 1000
+MOST_COUNTED: Final = 10_000
+MOST_COMPARED: Final = 100_000  # reports, whose uploaders are in no index
+_MOST_TOKENS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,22 @@ class ErasureReceipt:
     receipt: str
     page: int
     pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErasurePreview:
+    """What an erasure would find now: stored files, those of them that a legal hold keeps, and reports.
+
+    The files count to `MOST_COUNTED`. `reports` is None if they are those of the files alone; without `all_reports`
+    only the newest `MOST_COMPARED` were compared. Upload tokens of an end user are found as long as they are kept,
+    their uploads with them.
+    """
+
+    files: int
+    held: int
+    reports: int | None
+    all_reports: bool
+    upload_tokens: int
 
 
 class Erasures:
@@ -37,6 +56,22 @@ class Erasures:
     async def create(self, by: AuditAction, subject: ErasureSubject) -> Job:
         """Create the job that erases a person. Raise `TooManyJobs`."""
         return await self._jobs.create(by, "erasure", subject.to_json())
+
+    async def preview(self, tenant_id: str, subject: ErasureSubject) -> ErasurePreview:
+        """Return what the erasure of a person would find, without changing anything."""
+        async with self._database.reading(tenant_id) as connection:
+            if subject.kind == "metadata":
+                number, held = await repository.count_described(connection, tenant_id, subject.metadata, MOST_COUNTED)
+                return ErasurePreview(number, held, None, all_reports=True, upload_tokens=0)
+            sources: Sequence[str] = [subject.uploaded_by or ""]
+            tokens: Sequence[str] = ()
+            if subject.end_user is not None:
+                sources = tokens = await repository.list_token_ids(
+                    connection, tenant_id, subject.end_user, _MOST_TOKENS
+                )
+            number, held = await repository.count_files(connection, tenant_id, sources, MOST_COUNTED)
+            reports, is_all = await repository.count_decisions(connection, tenant_id, sources, MOST_COMPARED)
+        return ErasurePreview(number, held, reports, all_reports=is_all, upload_tokens=len(tokens))
 
     async def get(self, tenant_id: str, job_id: str) -> Job:
         """Return the job of an erasure; raise `NotFound`."""
@@ -53,7 +88,7 @@ class Erasures:
         job = await self.get(tenant_id, job_id)
         if job.state != "done" or job.ended_at is None:
             raise ErasureUnderWay
-        pages = max(1, -(-(job.done + job.skipped) // FILES_OF_PAGE))
+        pages = pages_of(job)
         if page > pages:
             raise NotFound
         async with self._database.reading(tenant_id) as connection:
@@ -72,6 +107,11 @@ class Erasures:
             "files": [_file(row) for row in listed],
         }
         return ErasureReceipt(self._receipts.sign("erasure", tenant_id, stated), page, pages)
+
+
+def pages_of(job: Job) -> int:
+    """Return how many pages the receipt of an erasure has."""
+    return max(1, -(-(job.done + job.skipped) // FILES_OF_PAGE))
 
 
 def _file(row: Sequence[Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class FileFilter:
 
     `metadata` are names with their values as text; `created_after` is the first moment and `created_before` the first
     one too late, by the moment at which the bytes of a file were complete. `contexts` are those that a key is limited
-    to, empty if to none.
+    to, empty if to none. `reason` is why the upload of a file was put into quarantine, as long as its report is kept.
     """
 
     context_key: str | None = None
@@ -52,6 +52,7 @@ class FileFilter:
     status: FileStatus | None = None
     metadata: tuple[tuple[str, str], ...] = ()
     contexts: tuple[str, ...] = ()
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,17 @@ class DeletedFileRow:
     uploaded_by: str
     uploaded_by_name: str
     created_at: datetime
+    deleted_at: datetime
     due_at: datetime
     quarantined_at: datetime | None
     held_at: datetime | None
     held_by: str | None
     hold_reason: str | None
+
+    @property
+    def place(self) -> str:
+        """Its place in the list of deleted files, which a page continues from."""
+        return f"{self.deleted_at.isoformat()}~{self.file_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, exists, func, or_, select, union
 
-from sluice.db.schema import IS_DELETED, IS_STORED, file_metadata, files
+from sluice.db.schema import IS_DELETED, IS_STORED, decisions, file_metadata, files
 from sluice.db.sql import Connection
 from sluice.files.record import FileFilter, FileOrder, FileRecord, metadata_text
 from sluice.kit.ids import first_id
@@ -100,7 +100,7 @@ async def walk_deleted(
 ) -> tuple[Sequence[str], str | None]:
     """Compare the next `limit` deleted files, as `walk` does with those that are stored."""
     deleted = [_columns.tenant_id == tenant_id, IS_DELETED, _columns.file_id > after]
-    window = select(_columns.file_id).where(*deleted, *_period(_columns.file_id, wanted))
+    window = select(_columns.file_id).where(*deleted, *period(_columns.file_id, wanted))
     window_rows = (await connection.execute(window.order_by(_columns.file_id).limit(limit))).all()
     compared = [row.file_id for row in window_rows]
     if not compared:
@@ -131,16 +131,16 @@ def _leads(tenant_id: str, wanted: FileFilter) -> list[_Lead]:
 
     The last one, which is always there, is the list of all files.
     """
-    period = FileFilter(created_after=wanted.created_after, created_before=wanted.created_before)
+    in_period = FileFilter(created_after=wanted.created_after, created_before=wanted.created_before)
     leads = [
         _Lead(
             select(file_metadata.c.file_id).where(
                 file_metadata.c.tenant_id == tenant_id,
                 file_metadata.c.name == name,
                 file_metadata.c.value == value,
-                *_period(file_metadata.c.file_id, wanted),
+                *period(file_metadata.c.file_id, wanted),
             ),
-            replace(period, metadata=((name, value),)),
+            replace(in_period, metadata=((name, value),)),
         )
         for name, value in wanted.metadata
     ]
@@ -150,19 +150,19 @@ def _leads(tenant_id: str, wanted: FileFilter) -> list[_Lead]:
         )
     if wanted.status == "quarantined":
         is_marked = _columns.quarantined_at.is_not(None)
-        ids = _ids(tenant_id, is_marked, *_period(_columns.file_id, wanted))
-        leads.append(_Lead(ids, replace(period, status="quarantined")))
+        ids = _ids(tenant_id, is_marked, *period(_columns.file_id, wanted))
+        leads.append(_Lead(ids, replace(in_period, status="quarantined")))
     for names in (("content_type",), ("context_key", "uploaded_by"), ("uploaded_by",), ("context_key",)):
         named = {name: getattr(wanted, name) for name in names}
         if None not in named.values():
             equal = [_columns[name] == value for name, value in named.items()]
-            leads.append(_Lead(_ids(tenant_id, *equal, *_period(_columns.file_id, wanted)), replace(period, **named)))
+            leads.append(_Lead(_ids(tenant_id, *equal, *period(_columns.file_id, wanted)), replace(in_period, **named)))
     if wanted.contexts:
-        ids = _ids(tenant_id, _columns.context_key.in_(wanted.contexts), *_period(_columns.file_id, wanted))
-        leads.append(_Lead(ids, replace(period, contexts=wanted.contexts), in_order=False))
+        ids = _ids(tenant_id, _columns.context_key.in_(wanted.contexts), *period(_columns.file_id, wanted))
+        leads.append(_Lead(ids, replace(in_period, contexts=wanted.contexts), in_order=False))
     if wanted.min_size is not None:
         leads.append(_by_size(tenant_id, wanted))
-    return [*leads, _Lead(_ids(tenant_id, *_period(_columns.file_id, wanted)), period)]
+    return [*leads, _Lead(_ids(tenant_id, *period(_columns.file_id, wanted)), in_period)]
 
 
 def _by_size(tenant_id: str, wanted: FileFilter) -> _Lead:
@@ -174,7 +174,8 @@ def _ids(tenant_id: str, *conditions: ColumnElement[bool]) -> Select[Any]:
     return select(_columns.file_id).where(_columns.tenant_id == tenant_id, IS_STORED, *conditions)
 
 
-def _period(column: ColumnElement[str], wanted: FileFilter) -> list[ColumnElement[bool]]:
+def period(column: ColumnElement[str], wanted: FileFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions of the period of a filter, on a column with ids of files."""
     # By the id, which begins with its moment: so every index that ends with it serves the period too.
     conditions = []
     if wanted.created_after is not None:
@@ -184,9 +185,23 @@ def _period(column: ColumnElement[str], wanted: FileFilter) -> list[ColumnElemen
     return conditions
 
 
+def has_reason(tenant_id: str, reason: str) -> ColumnElement[bool]:
+    """Return the condition that the upload of a file was put into quarantine for a reason."""
+    columns = decisions.c
+    # Compared with `accepted` too, so that the index that has no accepted upload can be used.
+    is_found = (columns.outcome == "quarantined", columns.outcome != "accepted", columns.reason == reason)
+    newest = (
+        select(columns.file_id)
+        .where(columns.tenant_id == tenant_id, *is_found, columns.file_id.is_not(None))
+        .order_by(columns.report_id.desc())
+        .limit(MOST_SEARCHED)
+    )
+    return _columns.file_id.in_(select(newest.subquery().c.file_id))
+
+
 def _conditions(tenant_id: str, wanted: FileFilter) -> list[ColumnElement[bool]]:
     """Return what each row is compared with."""
-    conditions = _period(_columns.file_id, wanted)
+    conditions = period(_columns.file_id, wanted)
     for name in ("context_key", "uploaded_by", "sha256", "content_type"):
         value = getattr(wanted, name)
         if value is not None:
@@ -207,6 +222,8 @@ def _conditions(tenant_id: str, wanted: FileFilter) -> list[ColumnElement[bool]]
     if wanted.status is not None:
         is_marked = _columns.quarantined_at.is_not(None)
         conditions.append(is_marked if wanted.status == "quarantined" else ~is_marked)
+    if wanted.reason is not None:
+        conditions.append(has_reason(tenant_id, wanted.reason))
     for name, value in wanted.metadata:
         conditions.append(
             exists().where(

@@ -5,7 +5,7 @@ How a file comes in is in `uploads`.
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from sluice.audit import AuditAction
@@ -128,6 +128,19 @@ class Files:
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_slice(connection, tenant_id, wanted, request)
 
+    async def count_found(self, tenant_id: str, wanted: FileFilter) -> int:
+        """Return how many files `list_slice` lists in all; counted to `MOST_SEARCHED`, but by context and uploader."""
+        if not is_searchable(wanted):
+            return 0
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.count_found(connection, tenant_id, wanted)
+
+    async def existing(self, tenant_id: str, file_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the files that are stored, or deleted and can be restored."""
+        async with self._database.reading(tenant_id) as connection:
+            states = await repository.list_states(connection, tenant_id, file_ids) if file_ids else {}
+        return frozenset(file_id for file_id, state in states.items() if state in {"stored", "deleted"})
+
     async def marks_of(self, tenant_id: str, file_ids: Collection[str]) -> Mapping[str, FileMarks]:
         """Return what a list shows beside the names of stored files, by id."""
         if not file_ids:
@@ -236,11 +249,21 @@ class Files:
     async def list_deleted(
         self, tenant_id: str, context_key: str | None, request: SliceRequest
     ) -> Slice[DeletedFileRow]:
-        """Return some deleted files that can be restored, of one context or of all, the newest uploads first."""
-        if not is_plain(f"{context_key}{request.before}{request.after}"):
+        """Return some deleted files that can be restored, of one context or of all, the last deletions first.
+
+        `before` and `after` of the request are places of files (`DeletedFileRow.place`); others find nothing.
+        """
+        if not is_plain(f"{context_key}") or not all(map(_is_place, filter(None, (request.before, request.after)))):
             return Slice((), has_newer=False, has_older=False)
         async with self._database.reading(tenant_id) as connection:
             return await repository.list_deleted(connection, tenant_id, context_key, request)
+
+    async def count_deleted(self, tenant_id: str, context_key: str | None) -> int:
+        """Return how many deleted files can be restored, counted to `MOST_SEARCHED`."""
+        if not is_plain(f"{context_key}"):
+            return 0
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.count_deleted(connection, tenant_id, context_key)
 
     async def get_deleted(self, tenant_id: str, file_id: str) -> DeletedFileRow:
         """Return a deleted file that can be restored. Raise `NotFound`."""
@@ -309,6 +332,14 @@ class Files:
             raise ServiceUnavailable(fault.part) from fault
 
 
+def _is_place(text: str) -> bool:
+    deleted_at, _, file_id = text.partition("~")
+    try:
+        return datetime.fromisoformat(deleted_at).tzinfo is not None and is_plain(file_id)
+    except ValueError:
+        return False
+
+
 def is_searchable(wanted: FileFilter) -> bool:
     """Return whether files can be stored under such texts; PostgreSQL refuses a NUL in any text."""
     return is_plain("".join(filter(None, _texts(wanted))))
@@ -316,7 +347,15 @@ def is_searchable(wanted: FileFilter) -> bool:
 
 def _texts(wanted: FileFilter) -> tuple[str | None, ...]:
     pairs = [text for pair in wanted.metadata for text in pair]
-    return wanted.context_key, wanted.uploaded_by, wanted.sha256, wanted.filename, wanted.content_type, *pairs
+    return (
+        wanted.context_key,
+        wanted.uploaded_by,
+        wanted.sha256,
+        wanted.filename,
+        wanted.content_type,
+        wanted.reason,
+        *pairs,
+    )
 
 
 class Quarantine:

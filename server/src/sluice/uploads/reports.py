@@ -1,7 +1,7 @@
 """Operations on verdict reports: find one, list and group them, and judge earlier uploads by changed rules."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -67,6 +67,12 @@ class Reports:
             return 0
         async with self._database.reading(tenant_id) as connection:
             return await repository.count(connection, tenant_id, wanted)
+
+    async def existing(self, tenant_id: str, report_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the reports that are kept."""
+        async with self._database.reading(tenant_id) as connection:
+            found = await repository.load_names(connection, tenant_id, report_ids) if report_ids else {}
+        return frozenset(found)
 
     async def durations(self, tenant_id: str, since: datetime) -> Sequence[int]:
         """Return how many milliseconds the newest verdicts took, at most `MOST_MEASURED` of them."""

@@ -15,11 +15,17 @@ _UNITS: Final = {
 }
 
 
+def moment_ago(text: str, now: datetime) -> datetime | None:
+    """Return the moment that a text such as `7d` names, counted back from `now`; None if it names no time ago."""
+    ago = _AGO.fullmatch(text)
+    return None if ago is None else now - int(ago[1]) * _UNITS[ago[2]]
+
+
 def _read(value: object) -> object:
     if isinstance(value, str):
-        ago = _AGO.fullmatch(value)
+        ago = moment_ago(value, datetime.now(UTC))
         if ago is not None:
-            return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
+            return ago
         if "-" in value.lstrip("-"):  # and no number of seconds since 1970
             return value
     raise ValueError(

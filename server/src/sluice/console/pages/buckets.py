@@ -63,7 +63,12 @@ async def _show(visit: Visit, errors: Sequence[str] = ()) -> Response:
     contexts = (await visit.services.contexts.list_page(visit.tenant_id, None, PageRequest(1, 100))).items
     bound = [context for context in contexts if context.storage_config_id == bucket.config_id]
     return visit.page(
-        "buckets/show.html", status=409 if errors else 200, bucket=bucket, bound=bound, errors=errors, sure=False
+        "buckets/show.html",
+        status=409 if errors else 200,
+        bucket=bucket,
+        bound=bound,
+        form={name: value for name, value in visit.form.items() if name not in _NEVER_SHOWN_AGAIN},
+        errors=errors,
     )
 
 

@@ -1,29 +1,33 @@
 """Files: the list with its filters, one file with its report, download links, legal holds, deleting and restoring."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from starlette.responses import Response, StreamingResponse
+from pydantic import ValidationError
+from starlette.responses import Response
 
 from sluice.access import Scope
+from sluice.api.error_responses import describe
+from sluice.api.schemas.jobs import FileQuery
 from sluice.api.schemas.reports import full_report
+from sluice.console.filters import NOTHING, export_csv, read_choice, read_pairs, read_period, read_size
 from sluice.console.templating import query
 from sluice.console.visit import HEADERS, Visit, redirect
 from sluice.errors import FileHeld, Invalid, NoRoomToRestore, NotFound
 from sluice.files import FileFilter, FileRecord
 from sluice.files.record import FileStatus
-from sluice.kit.paging import PageRequest, SliceRequest
-from sluice.kit.spreadsheet import csv_line
+from sluice.files.service import MOST_SEARCHED
+from sluice.kit.clock import utc_now
+from sluice.kit.paging import PageRequest
+from sluice.uploads.reasons import Reason
 
 _FILE_ID: Final = re.compile(r"file_[0-9a-z]{26}")
 _SHA256: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 _STATES: Final[Mapping[str, FileStatus]] = {"available": "stored", "quarantined": "quarantined"}
 _LINK_LIVES: Final = (300, 900, 3600)
-_MOST_EXPORTED: Final = 100_000
-_BATCH: Final = 500
 _MOST_DELETED: Final = 50
 _CONTEXTS_SHOWN: Final = PageRequest(1, 100)
 _COLUMNS: Final = (
@@ -46,61 +50,81 @@ async def show_list(visit: Visit) -> Response:
     search = visit.asked("q")
     if search is not None and _FILE_ID.fullmatch(search):
         return redirect(f"/console/files/{search}")
-    wanted = _filter(visit)
-    found = await visit.services.files.list_slice(visit.tenant_id, wanted, visit.slice_request())
+    problems: Sequence[str] = ()
+    found, total, wanted = NOTHING, 0, FileFilter()
+    try:
+        wanted = list_filter(visit, utc_now())
+        found = await visit.services.files.list_slice(visit.tenant_id, wanted, visit.slice_request())
+        total = await visit.services.files.count_found(visit.tenant_id, wanted)
+    except Invalid as fault:
+        problems = fault.errors
     marks = await visit.services.files.marks_of(visit.tenant_id, [file.file_id for file in found.items])
-    is_counted = wanted.sha256 is None and wanted.filename is None and wanted.status is None
     contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
-    total = await visit.services.files.count(visit.tenant_id, wanted.context_key, wanted.uploaded_by)
     return visit.page(
         "files/list.html",
+        status=422 if problems else 200,
         found=found,
         marks=marks,
-        total=total if is_counted else None,
+        total=total,
+        more=wanted != FileFilter(wanted.context_key, wanted.uploaded_by) and total >= MOST_SEARCHED,
         contexts=contexts.items,
+        reasons=list(Reason),
         is_filtered=wanted != FileFilter(),
         by_name=wanted.filename is not None,
+        problems=problems,
     )
 
 
 async def export(visit: Visit) -> Response:
     """Send the files that the list shows as CSV, at most 100,000."""
-    headers = dict(HEADERS) | {"Content-Disposition": 'attachment; filename="files.csv"'}
-    return StreamingResponse(_rows(visit, _filter(visit)), media_type="text/csv", headers=headers)
+    wanted = list_filter(visit, utc_now())
+    return export_csv(
+        "files.csv",
+        _COLUMNS,
+        lambda request: visit.services.files.list_slice(visit.tenant_id, wanted, request),
+        lambda file: file.file_id,
+        lambda file: [getattr(file, name) for name in _COLUMNS],
+    )
 
 
-async def _rows(visit: Visit, wanted: FileFilter) -> AsyncIterator[str]:
-    yield csv_line(_COLUMNS)
-    before = None
-    for _ in range(_MOST_EXPORTED // _BATCH):
-        found = await visit.services.files.list_slice(visit.tenant_id, wanted, SliceRequest(_BATCH, before=before))
-        yield "".join(csv_line([getattr(file, name) for name in _COLUMNS]) for file in found.items)
-        if not found.has_older:
-            return
-        before = found.items[-1].file_id
-
-
-def _filter(visit: Visit) -> FileFilter:
+def list_filter(visit: Visit, now: datetime) -> FileFilter:
+    """Return the filter of the address, whose times ago are counted back from `now`. Raise `Invalid`."""
     search = visit.asked("q")
     by_hash = None if search is None else _SHA256.fullmatch(search.strip())
+    period, state = read_period(visit, now), read_choice(visit, "state", _STATES)
     return FileFilter(
         context_key=visit.asked("context"),
         uploaded_by=visit.asked("uploaded_by"),
         sha256=None if by_hash is None else by_hash[1].lower(),
         filename=search if by_hash is None else None,
-        status=_STATES.get(visit.asked("state") or ""),
+        created_after=period.since,
+        created_before=period.before,
+        status=None if state is None else _STATES[state],
+        reason=read_choice(visit, "reason", list(Reason)),
     )
 
 
 def job_filter(visit: Visit, until: datetime, *, required: bool = True) -> FileFilter:
     """Return the filter of the address for a job on all files that match it and were stored before `until`.
 
-    Raise `Invalid` without a filter, which would match all files of a tenant.
+    In addition to those of the list it may have a type, a size and metadata. Raise `Invalid` for a wrong value, and
+    without a filter, which would match all files of a tenant.
     """
-    wanted = _filter(visit)
+    body = {
+        "content_type": visit.asked("type"),
+        "min_size": read_size(visit, "min_size"),
+        "metadata": read_pairs(visit.asked("metadata") or "") or None,
+    }
+    try:
+        more = FileQuery.model_validate(body).to_filter()
+    except ValidationError as fault:
+        raise Invalid(*describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()])) from fault
+    wanted = replace(
+        list_filter(visit, until), content_type=more.content_type, min_size=more.min_size, metadata=more.metadata
+    )
     if required and wanted == FileFilter():
         raise Invalid("context: choose which files, by context, uploader or name")
-    return replace(wanted, created_before=until)
+    return replace(wanted, created_before=min(until, wanted.created_before or until))
 
 
 async def show(visit: Visit) -> Response:
@@ -113,11 +137,14 @@ async def show(visit: Visit) -> Response:
 
 
 async def show_deleted(visit: Visit) -> Response:
-    """Show deleted files that can be restored, the newest uploads first."""
+    """Show deleted files that can be restored, the last deletions first."""
     context_key = visit.asked("context")
     found = await visit.services.files.list_deleted(visit.tenant_id, context_key, visit.slice_request())
     contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
-    return visit.page("files/deleted.html", found=found, contexts=contexts.items)
+    total = await visit.services.files.count_deleted(visit.tenant_id, context_key)
+    return visit.page(
+        "files/deleted.html", found=found, total=total, more=total >= MOST_SEARCHED, contexts=contexts.items
+    )
 
 
 async def link(visit: Visit) -> Response:

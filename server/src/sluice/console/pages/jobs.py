@@ -1,21 +1,27 @@
 """Jobs: the list, one with its progress, cancelling one, and beginning one on all files that match a filter."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, get_args
 
 from starlette.responses import Response
 
 from sluice.access import Scope
-from sluice.console.pages.files import job_filter
+from sluice.console.pages.files import job_filter, list_filter
 from sluice.console.visit import Visit, redirect
+from sluice.erasures.service import pages_of
 from sluice.errors import Invalid, ScopeMissing
 from sluice.files import FileFilter
-from sluice.jobs import BulkKind, Job, JobKind, JobState
+from sluice.files.search import FoundFiles
+from sluice.jobs import BulkKind, ExportFormat, Job, JobKind, JobState
 from sluice.jobs.job import KINDS, filter_from_json
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest
 
 _PAGE_SIZE: Final = 50
+_FIRST_TEN: Final = PageRequest(1, 10)
+_CONTEXTS_SHOWN: Final = PageRequest(1, 100)
 _MOST_PAGES: Final = 200
 _LINK_LIVES: Final = 900
 _MOST_FILES: Final = 1_000_000
@@ -50,6 +56,7 @@ async def _show(visit: Visit, link: object = None) -> Response:
         is_active=job.ended_at is None,
         percent=_percent(job),
         filter=None if kept is None else _shown_filter(filter_from_json(kept)),
+        receipt_pages=pages_of(job) if job.kind == "erasure" and job.state == "done" else 0,
         may_cancel=job.ended_at is None and visit.allows(KINDS[job.kind]) and visit.allows(Scope.DELETE),
         link=link,
     )
@@ -67,7 +74,7 @@ def _shown_filter(wanted: FileFilter) -> list[tuple[str, str]]:
     lines = [
         (name, f"{value:%Y-%m-%d %H:%M:%S} UTC" if isinstance(value, datetime) else str(value))
         for name, value in shown.items()
-        if value is not None
+        if value not in (None, ())
     ]
     return [*lines, *((f"metadata {name}", value) for name, value in wanted.metadata)]
 
@@ -87,10 +94,36 @@ async def link(visit: Visit) -> Response:
     return await _show(visit, made)
 
 
+async def show_new(visit: Visit) -> Response:
+    """Show the form that chooses files for a job; with a filter, how many they are, the newest, and what can be done."""
+    problems: Sequence[str] = ()
+    found: FoundFiles | None = None
+    total, now = None, utc_now()
+    if visit.filters:
+        try:
+            wanted = job_filter(visit, now)
+            found = await visit.services.files.search(visit.tenant_id, wanted, "-created_at", _FIRST_TEN)
+            total = await _count(visit, now)
+        except Invalid as fault:
+            problems = fault.errors
+    contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
+    return visit.page(
+        "jobs/new.html",
+        status=422 if problems else 200,
+        form=visit.filters,
+        found=found,
+        total=total,
+        contexts=contexts.items,
+        problems=problems,
+        errors=problems,
+    )
+
+
 async def show_all(visit: Visit) -> Response:
     """Ask before all files that match a filter are deleted or restored: how many they are is to be typed."""
     action, now = _bulk_action(visit.asked("action")), utc_now()
-    total = await _count(visit, job_filter(visit, now)) if action == "delete" else None
+    job_filter(visit, now)  # which requires one
+    total = await _count(visit, now) if action == "delete" else None
     return await _ask(visit, action, now, total)
 
 
@@ -113,10 +146,12 @@ async def _ask(visit: Visit, action: str, until: datetime, total: int | None, er
     )
 
 
-async def _count(visit: Visit, wanted: FileFilter) -> int | None:
-    """Return how many stored files match a filter, None if they are too many to be counted."""
-    if wanted == FileFilter(wanted.context_key, wanted.uploaded_by, created_before=wanted.created_before):
-        return await visit.services.files.count(visit.tenant_id, wanted.context_key, wanted.uploaded_by)
+async def _count(visit: Visit, until: datetime) -> int | None:
+    """Return how many stored files match the filter of the address, None if they are too many to be counted."""
+    wanted, listed = job_filter(visit, until), list_filter(visit, until)
+    by_context_and_uploader = FileFilter(listed.context_key, listed.uploaded_by)
+    if listed == by_context_and_uploader and wanted == replace(listed, created_before=until):
+        return await visit.services.files.count(visit.tenant_id, listed.context_key, listed.uploaded_by)
     return await visit.services.jobs.count(visit.tenant_id, wanted)
 
 
@@ -144,7 +179,8 @@ async def begin_all(visit: Visit) -> Response:
 
 async def export_all(visit: Visit) -> Response:
     """Begin a job that exports the metadata of all files that match the filter of the address."""
-    job = await visit.services.jobs.export(visit.by("job.created"), job_filter(visit, utc_now(), required=False), "csv")
+    kind: ExportFormat = "ndjson" if visit.sent("format") == "ndjson" else "csv"
+    job = await visit.services.jobs.export(visit.by("job.created"), job_filter(visit, utc_now(), required=False), kind)
     return redirect(f"/console/jobs/{job.job_id}")
 
 

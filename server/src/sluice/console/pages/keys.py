@@ -62,7 +62,9 @@ async def rotate(visit: Visit) -> Response:
             timedelta(seconds=wanted.overlap_seconds),
             expires_in_days=wanted.expires_in_days,
         )
-    except (ValidationError, Invalid) as fault:
+    except NotFound:
+        raise
+    except (ValidationError, SluiceError) as fault:
         key = await visit.services.api_keys.get(visit.tenant_id, key_id)
         return visit.page("keys/rotate.html", status=422, key=key, form=visit.form, errors=_problems(fault))
     return visit.page("keys/created.html", issued=issued)
@@ -89,7 +91,7 @@ async def create(visit: Visit) -> Response:
             expires_in_days=wanted.expires_in_days,
             limits=wanted.limits(),
         )
-    except (ValidationError, Invalid) as fault:
+    except (ValidationError, SluiceError) as fault:
         return visit.page("keys/new.html", status=422, scopes=list(Scope), form=visit.form, errors=_problems(fault))
     return visit.page("keys/created.html", issued=issued)
 
@@ -159,8 +161,8 @@ async def revoke_token(visit: Visit) -> Response:
     return redirect("/console/tokens")
 
 
-def _problems(fault: ValidationError | Invalid) -> Sequence[str]:
-    if isinstance(fault, Invalid):
+def _problems(fault: ValidationError | SluiceError) -> Sequence[str]:
+    if isinstance(fault, SluiceError):
         return fault.errors
     return describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()])
 

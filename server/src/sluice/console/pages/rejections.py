@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from starlette.responses import Response
 
 from sluice.api.schemas.reports import full_report
+from sluice.console.filters import NOTHING, export_csv, read_choice, read_period
 from sluice.console.templating import query
 from sluice.console.visit import Visit, redirect
 from sluice.decisions import LINK_UPLOADERS, DecisionFilter, MarkState
@@ -15,6 +16,7 @@ from sluice.errors import Invalid
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.uploads.reasons import Reason
+from sluice.uploads.report import VerdictReport
 from sluice.uploads.reports import MOST_LISTED
 from sluice.uploads.statistics import RejectionGroup, RejectionGroups
 
@@ -42,6 +44,19 @@ _LANGUAGES: Final = {
     "zh-Hans": "简体中文",
 }
 _OUTCOMES: Final = ("accepted", "rejected", "quarantined", "undecided")
+_COLUMNS: Final = (
+    "report_id",
+    "created_at",
+    "outcome",
+    "reason",
+    "context_key",
+    "original_filename",
+    "size_bytes",
+    "file_id",
+    "uploaded_by",
+    "uploaded_by_name",
+    "duration_ms",
+)
 
 
 async def show_groups(visit: Visit) -> Response:
@@ -76,7 +91,8 @@ async def show_groups(visit: Visit) -> Response:
 async def _groups(visit: Visit) -> RejectionGroups:
     today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
     since = today - timedelta(days=_DAYS - 1)
-    wanted = DecisionFilter(visit.asked("context"), reason=_reason(visit), since=since)
+    actor_id = visit.asked("uploaded_by")
+    wanted = DecisionFilter(visit.asked("context"), reason=_reason(visit), actor_id=actor_id, since=since)
     return await visit.services.reports.groups(visit.tenant_id, wanted)
 
 
@@ -94,7 +110,7 @@ async def mark(visit: Visit) -> Response:
         group_id, _, report_id = value.partition(" ")
         if name == "group" and group_id in known and _REPORT_ID.fullmatch(report_id):
             seen[group_id] = report_id
-    kept = [(name, visit.asked(name)) for name in ("context", "reason", "state")]
+    kept = [(name, visit.asked(name)) for name in ("context", "reason", "uploaded_by", "state")]
     if not seen:
         return redirect(f"/console/rejections{query(kept, notice='none_chosen')}")
     action, to_state = _MARKS[state]
@@ -104,22 +120,18 @@ async def mark(visit: Visit) -> Response:
 
 async def show_list(visit: Visit) -> Response:
     """Show reports, newest first."""
-    outcome = visit.asked("outcome")
-    search, since = visit.asked("q"), _day(visit)
-    wanted = DecisionFilter(
-        context_key=visit.asked("context"),
-        outcome=outcome if outcome in _OUTCOMES else None,
-        reason=_reason(visit),
-        actor_id=visit.asked("uploaded_by"),
-        filename=search,
-        since=since,
-        until=None if since is None else since + timedelta(days=1, milliseconds=-1),
-    )
-    found = await visit.services.reports.list_slice(visit.tenant_id, wanted, visit.slice_request())
-    total = await visit.services.reports.count(visit.tenant_id, wanted)
+    problems: Sequence[str] = ()
+    found, total, wanted = NOTHING, 0, DecisionFilter()
+    try:
+        wanted = _filter(visit)
+        found = await visit.services.reports.list_slice(visit.tenant_id, wanted, visit.slice_request())
+        total = await visit.services.reports.count(visit.tenant_id, wanted)
+    except Invalid as fault:
+        problems = fault.errors
     contexts = await visit.services.contexts.list_page(visit.tenant_id, None, _CONTEXTS_SHOWN)
     return visit.page(
         "rejections/list.html",
+        status=422 if problems else 200,
         found=found,
         total=total,
         more=total >= MOST_LISTED,
@@ -127,6 +139,39 @@ async def show_list(visit: Visit) -> Response:
         reasons=list(Reason),
         outcomes=_OUTCOMES,
         is_filtered=wanted != DecisionFilter(),
+        problems=problems,
+    )
+
+
+async def export(visit: Visit) -> Response:
+    """Send the reports that the list shows as CSV, at most 100,000."""
+    wanted = _filter(visit)
+    return export_csv(
+        "reports.csv",
+        _COLUMNS,
+        lambda request: visit.services.reports.list_slice(visit.tenant_id, wanted, request),
+        lambda report: report.report_id,
+        _cells,
+    )
+
+
+def _cells(report: VerdictReport) -> Sequence[object]:
+    reason = None if report.reason is None else report.reason.value
+    about = (report.report_id, report.created_at, report.outcome, reason, report.context_key)
+    file = (report.facts.filename, report.facts.size_bytes, report.file_id)
+    return (*about, *file, report.actor_id, report.actor_name, report.duration_ms)
+
+
+def _filter(visit: Visit) -> DecisionFilter:
+    period = read_period(visit, utc_now())
+    return DecisionFilter(
+        context_key=visit.asked("context"),
+        outcome=read_choice(visit, "outcome", _OUTCOMES),
+        reason=read_choice(visit, "reason", list(Reason)),
+        actor_id=visit.asked("uploaded_by"),
+        filename=visit.asked("q"),
+        since=period.since,
+        until=period.until,
     )
 
 
@@ -151,13 +196,6 @@ def _language(visit: Visit) -> str | None:
     """Return the language that was chosen for the sender, or those of the user's browser."""
     asked = visit.asked("language")
     return asked if asked in _LANGUAGES else visit.request.headers.get("accept-language")
-
-
-def _day(visit: Visit) -> datetime | None:
-    try:
-        return datetime.fromisoformat(f"{date.fromisoformat(visit.asked('day') or '')}T00:00:00+00:00")
-    except ValueError:
-        return None
 
 
 def _reason(visit: Visit) -> str | None:

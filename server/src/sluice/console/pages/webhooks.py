@@ -81,8 +81,8 @@ async def _show(visit: Visit, errors: Sequence[str] = ()) -> Response:
         page=page,
         states=_STATES,
         errors=errors,
-        since=(now - timedelta(days=1)).strftime(_MINUTES),
-        until=now.strftime(_MINUTES),
+        since=visit.sent("since") or (now - timedelta(days=1)).strftime(_MINUTES),
+        until=visit.sent("until") or now.strftime(_MINUTES),
     )
 
 

@@ -85,17 +85,21 @@ document.addEventListener("change", (event) => {
 // Only the newest answer is shown: an older one that comes late would overwrite it.
 let asked = 0;
 
+// A filter that cannot be read (422) is explained in the results: the field that is being typed into keeps the focus.
 async function show(address) {
   const mine = ++asked;
   const response = await fetch(address, { headers: { Accept: "text/html" }, redirect: "manual" });
   if (mine !== asked) return;
-  if (!response.ok) {
+  if (!response.ok && response.status !== 422) {
     location.assign(address);
     return;
   }
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   if (mine !== asked) return;
   replace(document.getElementById("results"), page.getElementById("results"));
+  // The links beside the heading have the filter too, as the one that exports the list.
+  const [actions, newer] = [document, page].map((each) => each.querySelector(".head .actions"));
+  if (actions && newer) replace(actions, newer);
   history.replaceState(null, "", address);
 }
 

@@ -50,6 +50,7 @@ async def end_life(
             lease_until=None,
             due_at=files.c.lease_until if purge_after is None else now_plus(purge_after),
             restored_due_at=files.c.due_at,
+            deleted_at=None if purge_after is None else now(),
             review_decision=None,
             reviewed_by=None,
             reviewed_at=None,
@@ -76,7 +77,7 @@ async def restore(
     statement = (
         update(files)
         .where(files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(sources))
-        .values(state=target, due_at=files.c.restored_due_at, restored_due_at=None)
+        .values(state=target, due_at=files.c.restored_due_at, restored_due_at=None, deleted_at=None)
         .returning(files.c.context_id, *EVENT_COLUMNS)
     )
     return (await connection.execute(statement)).all()

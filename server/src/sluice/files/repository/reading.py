@@ -2,15 +2,17 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, exists, func, select, update
+from sqlalchemy import ColumnElement, and_, exists, func, literal, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db import counts
 from sluice.db.schema import IS_DELETED, IS_STORED, contexts, files, tenants
-from sluice.db.sql import AnyRow, load_page, load_slice
+from sluice.db.sql import AnyRow, Moment, load_page, load_slice
 from sluice.files.record import DeletedFileRow, FileFilter, FileMarks, FileRecord, Hold, Life
 from sluice.files.repository.rows import SHOWN, is_in_bucket, is_in_quarantine, record_of, stored_row
+from sluice.files.search import MOST_SEARCHED, has_reason, period
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 _DELETED = [files.c[name] for name in DeletedFileRow.__slots__]
@@ -67,7 +69,24 @@ async def list_slice(
     connection: AsyncConnection, tenant_id: str, wanted: FileFilter, request: SliceRequest
 ) -> Slice[FileRecord]:
     """Return some of the files that meet `wanted`, newest first."""
-    conditions: list[ColumnElement[bool]] = [IS_STORED]
+    found = await load_slice(connection, tenant_id, SHOWN, _conditions(tenant_id, wanted), request)
+    return Slice(tuple(record_of(row) for row in found.items), found.has_newer, found.has_older)
+
+
+async def count_found(connection: AsyncConnection, tenant_id: str, wanted: FileFilter) -> int:
+    """Return how many files meet `wanted`: by context and uploader all of them, otherwise counted to `MOST_SEARCHED`.
+
+    It is the number of the list that `list_slice` returns a part of.
+    """
+    if wanted == FileFilter(wanted.context_key, wanted.uploaded_by):
+        return await count(connection, tenant_id, wanted.context_key, wanted.uploaded_by)
+    ids = select(files.c.file_id).where(files.c.tenant_id == tenant_id, *_conditions(tenant_id, wanted))
+    counted = ids.limit(MOST_SEARCHED).subquery()
+    return int((await connection.execute(select(func.count()).select_from(counted))).scalar_one())
+
+
+def _conditions(tenant_id: str, wanted: FileFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = [IS_STORED, *period(files.c.file_id, wanted)]
     if wanted.context_key is not None:
         conditions.append(files.c.context_key == wanted.context_key)
     if wanted.uploaded_by is not None:
@@ -78,6 +97,8 @@ async def list_slice(
         conditions.append(is_in_quarantine())
     elif wanted.status == "stored":
         conditions.append(~is_in_quarantine())
+    if wanted.reason is not None:
+        conditions.append(has_reason(tenant_id, wanted.reason))
     if wanted.filename is not None:
         # Names are in no index: only this many of the newest files are read.
         newest = (
@@ -90,8 +111,7 @@ async def list_slice(
         conditions.append(files.c.file_id > func.coalesce(newest.scalar_subquery(), ""))
         name = func.lower(files.c.original_filename)
         conditions.append(name.contains(wanted.filename.lower(), autoescape=True))
-    found = await load_slice(connection, tenant_id, SHOWN, conditions, request)
-    return Slice(tuple(record_of(row) for row in found.items), found.has_newer, found.has_older)
+    return conditions
 
 
 async def find_marks(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Mapping[str, FileMarks]:
@@ -150,13 +170,39 @@ async def find_life(connection: AsyncConnection, tenant_id: str, file_id: str) -
 async def list_deleted(
     connection: AsyncConnection, tenant_id: str, context_key: str | None, request: SliceRequest
 ) -> Slice[DeletedFileRow]:
-    """Return some deleted files that are not purged yet, of one context or of all, the newest uploads first."""
-    conditions: list[ColumnElement[bool]] = [IS_DELETED]
-    if context_key is not None:
-        conditions.append(files.c.context_key == context_key)
-    found = await load_slice(connection, tenant_id, _DELETED, conditions, request)
-    rows = tuple(DeletedFileRow(**row._mapping) for row in found.items)  # noqa: SLF001  (SQLAlchemy's documented name)
-    return Slice(rows, found.has_newer, found.has_older)
+    """Return some deleted files that are not purged yet, of one context or of all, the last deletions first.
+
+    `before` and `after` of the request are places of files (`DeletedFileRow.place`).
+    """
+    place = tuple_(files.c.deleted_at, files.c.file_id)
+    query = select(*_DELETED).where(*_deleted(tenant_id, context_key)).limit(request.size + 1)
+    if request.after is not None:
+        query = query.where(place > _place(request.after)).order_by(files.c.deleted_at, files.c.file_id)
+    else:
+        query = query if request.before is None else query.where(place < _place(request.before))
+        query = query.order_by(files.c.deleted_at.desc(), files.c.file_id.desc())
+    found = (await connection.execute(query)).all()
+    rows = [DeletedFileRow(**row._mapping) for row in found[: request.size]]  # noqa: SLF001  (documented)
+    has_more = len(found) > request.size
+    if request.after is not None:
+        return Slice(tuple(reversed(rows)), has_newer=has_more, has_older=True)
+    return Slice(tuple(rows), has_newer=request.before is not None, has_older=has_more)
+
+
+async def count_deleted(connection: AsyncConnection, tenant_id: str, context_key: str | None) -> int:
+    """Return how many deleted files are not purged yet, of one context or of all, counted to `MOST_SEARCHED`."""
+    counted = select(files.c.file_id).where(*_deleted(tenant_id, context_key)).limit(MOST_SEARCHED).subquery()
+    return int((await connection.execute(select(func.count()).select_from(counted))).scalar_one())
+
+
+def _deleted(tenant_id: str, context_key: str | None) -> tuple[ColumnElement[bool], ...]:
+    deleted = (files.c.tenant_id == tenant_id, IS_DELETED)
+    return deleted if context_key is None else (*deleted, files.c.context_key == context_key)
+
+
+def _place(text: str) -> ColumnElement[Any]:
+    deleted_at, _, file_id = text.partition("~")
+    return tuple_(literal(datetime.fromisoformat(deleted_at), Moment()), literal(file_id))
 
 
 async def find_deleted(connection: AsyncConnection, tenant_id: str, file_id: str) -> DeletedFileRow | None:
