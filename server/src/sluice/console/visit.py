@@ -36,7 +36,8 @@ FORM_BYTES: Final = 64 * 1024
 _MOST_FIELDS: Final = 200
 PAGE_SIZE: Final = 50
 _MOST_WORDS: Final = 1000
-_PLACE_IN_LIST: Final = frozenset({"before", "after", "page", "notice", "undo", "kept", "marked"})
+_NOTICES: Final = frozenset({"notice", "undo", "kept", "marked", "restored", "full", "gone", "number"})
+_PLACE_IN_LIST: Final = frozenset({"before", "after", "page"}) | _NOTICES
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
