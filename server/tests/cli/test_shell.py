@@ -12,7 +12,7 @@ from tests.cli.test_help import commands
 from tests.required import require
 from tests.rows import each_row
 from tests.servers import free_port
-from tests.service import cli_command
+from tests.service import ApiClient, cli_command
 
 _BASH = """
 eval "$(sluice completion bash)"
@@ -53,6 +53,17 @@ def shell(name: str, script: str) -> list[str]:
 )
 def test_shell_completes_commands_and_options(name: str, script: str, found: list[str]) -> None:
     assert [line.split()[0] for line in shell(name, script) if line] == found
+
+
+def test_keys_of_contexts_are_completed_and_nothing_where_no_service_responds(
+    client: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = client.create_context()
+    monkeypatch.setenv("SLUICE_API_KEY", client.create_key("metadata").text)
+    for url, found in ((client.service.url, [key]), (f"http://127.0.0.1:{free_port()}", [])):
+        monkeypatch.setenv("SLUICE_URL", url)
+        for words in ("sluice upload --context contex", "sluice contexts show contex"):
+            assert [line for line in shell("bash", _BASH.format(words=words)) if line] == found
 
 
 @each_row("name", ["bash", "zsh", "fish"])

@@ -12,7 +12,7 @@ import typer
 from sluice_client.cli import output
 from sluice_client.cli.options import MOMENT, Json, group_of, past_moment
 from sluice_client.cli.output import CommandRefused, Exit
-from sluice_client.cli.service import BodyFile, Fields, Service, body_of, given, on_service, segment
+from sluice_client.cli.service import BodyFile, Fields, Service, body_of, complete_context, given, on_service, segment
 
 group = group_of("List, show, create and change contexts, and replay what a change of their rules would have done.")
 
@@ -21,7 +21,9 @@ _NUMBERS: Final = 2
 _FIELDS: Final = Path(__file__).with_name("context_fields.json")
 KEYWORD_ONLY: Final = Parameter.KEYWORD_ONLY
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the context, such as invoices.")]
+Key = Annotated[
+    str, typer.Argument(metavar="KEY", autocompletion=complete_context, help="Key of the context, such as invoices.")
+]
 Rate = Annotated[
     str | None,
     typer.Option(

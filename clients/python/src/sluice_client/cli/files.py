@@ -13,7 +13,7 @@ import typer
 from sluice_client.cli import output
 from sluice_client.cli.options import MOMENT, Json, Yes, comment_text, group_of, pairs_in, past_moment
 from sluice_client.cli.output import CommandRefused, Exit
-from sluice_client.cli.service import Service, download_link, on_service, segment
+from sluice_client.cli.service import Service, complete_context, download_link, on_service, segment
 
 group = group_of("List, show, download, delete, restore and export files, and put legal holds on files and contexts.")
 
@@ -21,7 +21,12 @@ _PATH: Final = "/api/v1/files"
 _CONTEXTS: Final = "/api/v1/contexts"
 File = Annotated[str, typer.Argument(metavar="FILE", help="Id of the file: file_…")]
 FileOrNone = Annotated[str | None, typer.Argument(metavar="[FILE]", help="Id of the file: file_…")]
-HeldContext = Annotated[str | None, typer.Option("--context", metavar="KEY", help="All files of this context instead.")]
+HeldContext = Annotated[
+    str | None,
+    typer.Option(
+        "--context", metavar="KEY", autocompletion=complete_context, help="All files of this context instead."
+    ),
+]
 
 
 class _Status(StrEnum):
@@ -41,7 +46,10 @@ class _Order(StrEnum):
     SMALLEST = "size_bytes"
 
 
-Context = Annotated[str | None, typer.Option("--context", metavar="KEY", help="Only files of this context.")]
+Context = Annotated[
+    str | None,
+    typer.Option("--context", metavar="KEY", autocompletion=complete_context, help="Only files of this context."),
+]
 UploadedBy = Annotated[
     str | None, typer.Option("--uploaded-by", metavar="ID", help="Only files of this API key or user.")
 ]

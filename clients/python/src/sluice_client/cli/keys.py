@@ -11,7 +11,7 @@ from sluice_client.cli import output
 from sluice_client.cli.options import Json, Name, Yes, group_of, printable, tenant_id
 from sluice_client.cli.output import CommandRefused, Exit
 from sluice_client.cli.server_commands import on_this_machine
-from sluice_client.cli.service import Service, given, on_service_unless, segment
+from sluice_client.cli.service import Service, complete_context, given, on_service_unless, segment
 
 group = group_of(
     "Create, list, show, change, rotate and revoke API keys, on a running service, or with --tenant in the database of "
@@ -44,7 +44,12 @@ Scopes = Annotated[
 ]
 Contexts = Annotated[
     list[str] | None,
-    typer.Option("--context", metavar="KEY", help="A context that it may use; give it again for more."),
+    typer.Option(
+        "--context",
+        metavar="KEY",
+        autocompletion=complete_context,
+        help="A context that it may use; give it again for more.",
+    ),
 ]
 Networks = Annotated[
     list[str] | None,

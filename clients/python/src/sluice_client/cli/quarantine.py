@@ -10,7 +10,7 @@ from sluice_client.cli import output
 from sluice_client.cli.options import Json, TenantOrNone, Yes, comment_text, group_of
 from sluice_client.cli.output import CommandRefused, Exit
 from sluice_client.cli.server_commands import on_this_machine
-from sluice_client.cli.service import SaveTo, Service, on_service, on_service_unless, segment
+from sluice_client.cli.service import SaveTo, Service, complete_context, on_service, on_service_unless, segment
 
 group = group_of(
     "List the stored files that cannot be downloaded, and decide on them: download, release, refuse, rescan. The API "
@@ -34,7 +34,10 @@ def list_quarantined(
     *,
     local: Local = False,
     tenant: TenantOrNone = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="KEY", help="Only files of this context.")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="KEY", autocompletion=complete_context, help="Only files of this context."),
+    ] = None,
     service: Service | None,
     json: Json = False,
 ) -> None:

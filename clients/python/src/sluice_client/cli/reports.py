@@ -9,7 +9,7 @@ import typer
 from sluice_client.cli import output
 from sluice_client.cli.options import MOMENT, Json, group_of, past_moment
 from sluice_client.cli.output import CommandRefused, Exit
-from sluice_client.cli.service import Service, given, on_service, segment
+from sluice_client.cli.service import Service, complete_context, given, on_service, segment
 
 group = group_of("Read the reports of uploads from a running service: what was checked, and what was found.")
 
@@ -25,7 +25,10 @@ class _Outcome(StrEnum):
 @on_service
 def list_reports(
     *,
-    context: Annotated[str | None, typer.Option("--context", metavar="KEY", help="Only uploads into this.")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="KEY", autocompletion=complete_context, help="Only uploads into this."),
+    ] = None,
     outcome: Annotated[_Outcome | None, typer.Option("--outcome", help="Only uploads with this outcome.")] = None,
     reason: Annotated[str | None, typer.Option("--reason", metavar="CODE", help="Only this reason code.")] = None,
     uploaded_by: Annotated[

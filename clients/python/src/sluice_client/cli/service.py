@@ -3,7 +3,7 @@
 # ruff: noqa: PLC0415  (httpx is loaded for a request, not for a command that makes none)
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import Signature, signature
 from pathlib import Path
@@ -48,6 +48,21 @@ ProfileOption = Annotated[
         help="Use this profile of `sluice login`, whatever the environment says. Default: SLUICE_PROFILE.",
     ),
 ]
+
+
+_COMPLETION_SECONDS: Final = 2.0
+
+
+def complete_context(context: typer.Context, incomplete: str) -> Sequence[str]:
+    """Return the keys of contexts that begin with a text, for a shell: none if the service does not respond at once."""
+    address = {name: context.params.get(name) for name in signature(_options).parameters}
+    try:
+        with opened(_options(**address)) as service:
+            service.http.library.timeout = _COMPLETION_SECONDS
+            found = service.data("GET", "/api/v1/contexts", query={"page_size": _PAGE})
+    except (CommandRefused, typer.BadParameter):
+        return ()
+    return [each["context_key"] for each in found if each["context_key"].startswith(incomplete)]
 
 
 class Service:

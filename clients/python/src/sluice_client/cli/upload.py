@@ -27,7 +27,7 @@ from sluice_client.cli.form import STDIN, FormFile, files_in, opened_file
 from sluice_client.cli.http import TIMEOUT, UNREACHABLE, ConnectionBroken, ConnectionRefused, Response
 from sluice_client.cli.options import Json
 from sluice_client.cli.output import Advance, CommandRefused, Exit, exit_of
-from sluice_client.cli.service import Service, envelope_of, message_of, on_service, segment
+from sluice_client.cli.service import Service, complete_context, envelope_of, message_of, on_service, segment
 from sluice_client.errors import ServiceError, SluiceError, Unauthenticated
 
 if TYPE_CHECKING:
@@ -85,7 +85,12 @@ def upload(
         list[Path], typer.Argument(metavar="PATH...", help="Files, folders with everything in them; - standard input.")
     ],
     *,
-    context: Annotated[str, typer.Option("--context", metavar="KEY", help="The context whose rules apply.")],
+    context: Annotated[
+        str,
+        typer.Option(
+            "--context", metavar="KEY", autocompletion=complete_context, help="The context whose rules apply."
+        ),
+    ],
     metadata: Annotated[
         str | None, typer.Option("--metadata", help="A JSON object that is stored with each file.")
     ] = None,

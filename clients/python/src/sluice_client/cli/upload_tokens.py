@@ -7,7 +7,7 @@ import typer
 
 from sluice_client.cli import output
 from sluice_client.cli.options import Json, Yes, group_of, pairs_in
-from sluice_client.cli.service import BodyFile, Fields, Service, body_of, given, on_service, segment
+from sluice_client.cli.service import BodyFile, Fields, Service, body_of, complete_context, given, on_service, segment
 
 group = group_of("Create, list, show and revoke upload tokens. The API key needs the scope `upload`.")
 
@@ -26,7 +26,12 @@ TokenId = Annotated[str, typer.Argument(metavar="TOKEN", help="Id of the token, 
 @on_service
 def create(
     *,
-    context: Annotated[str, typer.Option("--context", metavar="KEY", help="The context that it may upload into.")],
+    context: Annotated[
+        str,
+        typer.Option(
+            "--context", metavar="KEY", autocompletion=complete_context, help="The context that it may upload into."
+        ),
+    ],
     expires_in: Annotated[int | None, typer.Option("--expires-in", help="Seconds until it expires.")] = None,
     max_files: Annotated[int | None, typer.Option("--max-files", help="Most files that it may store.")] = None,
     max_bytes: Annotated[int | None, typer.Option("--max-file-size-bytes", help="Largest file.")] = None,

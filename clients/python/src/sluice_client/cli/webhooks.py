@@ -8,7 +8,7 @@ import typer
 from sluice_client.cli import output
 from sluice_client.cli.options import MOMENT, Json, Yes, group_of, past_moment
 from sluice_client.cli.output import CommandRefused, Exit
-from sluice_client.cli.service import Service, given, on_service, segment
+from sluice_client.cli.service import Service, complete_context, given, on_service, segment
 
 group = group_of(
     "Create, show, change, test and delete webhook endpoints, and look at deliveries. The API key needs the scope "
@@ -32,7 +32,13 @@ def create(
         list[str] | None, typer.Option("--event", metavar="TYPE", help="Only events of this type. Default: all.")
     ] = None,
     context: Annotated[
-        list[str] | None, typer.Option("--context", metavar="KEY", help="Only events of this context. Default: all.")
+        list[str] | None,
+        typer.Option(
+            "--context",
+            metavar="KEY",
+            autocompletion=complete_context,
+            help="Only events of this context. Default: all.",
+        ),
     ] = None,
     description: Annotated[str | None, typer.Option("--description", help="A note for people.")] = None,
     service: Service,
@@ -127,7 +133,8 @@ def update(
         list[str] | None, typer.Option("--event", metavar="TYPE", help="Only events of this type; `*` is all.")
     ] = None,
     context: Annotated[
-        list[str] | None, typer.Option("--context", metavar="KEY", help="Only events of this context.")
+        list[str] | None,
+        typer.Option("--context", metavar="KEY", autocompletion=complete_context, help="Only events of this context."),
     ] = None,
     description: Annotated[str | None, typer.Option("--description", help="A note for people.")] = None,
     status: Annotated[
