@@ -1,5 +1,6 @@
 """`<sluice-upload>` on the page of an application: what it shows, announces and reports, by mouse, keyboard and script."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,11 @@ from tests.browser.sites import Site
 from tests.service import ApiClient
 
 LARGE: FilePayload = {"name": "large.txt", "mimeType": "text/plain", "buffer": b"a line of text, and more\n" * 80_000}
+RESUMED: FilePayload = {
+    "name": "resumed.txt",
+    "mimeType": "text/plain",
+    "buffer": b"a line of text, and more\n" * 400_000,
+}
 CHOOSER = "label:has(strong) input"
 
 
@@ -157,6 +163,46 @@ def test_lost_connection_and_response_of_another_are_shown_and_tried_again(
     page.unroute("**/files/upload")
     page.get_by_role("button", name="Try again: note.txt").click()
     expect(row(page, "note.txt")).to_contain_text("Thank you, this file has arrived.")
+
+
+def test_progress_names_bytes_and_time_and_a_lost_connection_until_it_resumes(
+    context: BrowserContext, app: Site, token: dict[str, Any]
+) -> None:
+    page = context.new_page()  # whose console has an error for each lost connection
+    open_element(page, app, token, tus_endpoint=token["tus_url"])
+    set_speed = throttle(page)
+    set_speed(3_000_000)
+    page.locator(CHOOSER).set_input_files(RESUMED)
+    state = row(page, "resumed.txt").locator(".state")
+    expect(state).to_contain_text(re.compile(r"\d+%.* · .*[\d.]+ MB of 9.5 MB.* · .*\d seconds? left"), timeout=15_000)
+    page.route("**/uploads/*", lambda route: route.abort())
+    expect(state).to_have_text("Connection lost. Resuming automatically.")
+    expect(page.get_by_role("status")).to_have_text("resumed.txt: Connection lost. Resuming automatically.")
+    page.unroute("**/uploads/*")
+    expect(state).to_contain_text("%", timeout=15_000)
+    set_speed(-1)
+    expect(state).to_have_text("Thank you, this file has arrived.", timeout=15_000)
+
+
+def test_rejected_file_has_a_number_to_quote_and_is_replaced_or_removed_by_keyboard(element: Page) -> None:
+    element.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    element.on("filechooser", lambda chooser: chooser.set_files(NOTE))
+    element.locator(CHOOSER).set_input_files([EXE, renamed(EXE, "other.exe")])
+    first, second = row(element, "setup.exe"), row(element, "other.exe")
+    expect(second).to_contain_text("not accepted here")
+    report_id = element.evaluate("events[0].reportId")
+    expect(first).to_contain_text(f"Report number: {report_id}")
+    first.get_by_role("button", name=f"Copy: {report_id}").click()
+    expect(first.get_by_text("Copied")).to_be_visible()
+    assert element.evaluate("navigator.clipboard.readText()") == report_id
+    first.get_by_role("button", name="Remove: setup.exe").press("Enter")
+    expect(first).to_have_count(0)
+    expect(element.get_by_role("status")).to_have_text("setup.exe: Removed")
+    expect(second.get_by_role("button", name="Replace: other.exe")).to_be_focused()
+    element.keyboard.press("Enter")
+    expect(row(element, "note.txt")).to_contain_text("Thank you, this file has arrived.")
+    expect(element.locator("sluice-upload li")).to_have_count(1)
+    expect(element.locator(CHOOSER)).to_be_focused()
 
 
 def test_files_beyond_the_number_are_not_sent(page: Page, app: Site, issue: IssueToken) -> None:

@@ -13,7 +13,7 @@ from sluice.messages.catalogue import (
     catalogue_of,
     plain_key,
 )
-from sluice.messages.locales import DEFAULT_LOCALE, LOCALES, negotiate
+from sluice.messages.locales import DEFAULT_LOCALE, LOCALES, direction_of, negotiate
 from sluice.messages.rendering import render, render_page, safe_text
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ParameterType",
     "Sentence",
     "catalogue_of",
+    "direction_of",
     "negotiate",
     "plain_key",
     "render",

@@ -42,6 +42,9 @@ def create(
         list[str] | None,
         typer.Option("--metadata", metavar="NAME=VALUE", help="Stored with each file; again for more."),
     ] = None,
+    page_sentence: Annotated[
+        str | None, typer.Option("--page-sentence", metavar="TEXT", help="What its upload page says above the form.")
+    ] = None,
     field: Fields = [],  # noqa: B006  (typer copies it)
     body: BodyFile = None,
     service: Service,
@@ -58,6 +61,7 @@ def create(
         methods=method,
         end_user=end_user,
         metadata=pairs_in(metadata, "--metadata") or None,
+        page_sentence=page_sentence,
     )
     made = service.data("POST", _PATH, body=body_of(named, field, body))
     if json:

@@ -21,6 +21,7 @@ from sluice.audit import AuditChange
 from sluice.console.templating import show_value, show_words
 from sluice.console.visit import Visit, redirect
 from sluice.contexts import Context
+from sluice.contexts.branding import LOGO_PREFIX
 from sluice.contexts.policies import POLICY_MODELS
 from sluice.errors import NotFound, SluiceError, Unauthenticated
 from sluice.files.record import RetentionPreview, RetentionRule
@@ -96,6 +97,7 @@ _CHECKS: Final = (
 )
 
 
+_PAGE_FIELDS: Final = ("page_name", "page_sentence", "page_color", "page_logo")
 # Where the name of a field does not say what people call it.
 _LABELS: Final = {
     "max_file_size_mb": "Largest file, MB",
@@ -108,6 +110,10 @@ _LABELS: Final = {
     "storage_config_id": "Bucket",
     "retention_days": "Days kept",
     "retention_starts": "Days count from",
+    "page_name": "Name on the upload page",
+    "page_sentence": "Sentence on the upload page",
+    "page_color": "Colour of the upload page",
+    "page_logo": "Logo on the upload page",
     "check_modes.integrity": "Mode of the check for damage",
     "check_modes.blank": "Mode of the check for blank files",
     "check_modes.malware": "Mode of the malware scan",
@@ -144,6 +150,7 @@ async def _show(visit: Visit, trial: object = None, errors: Sequence[str] = ()) 
         changes=await _changes(visit, context) if is_admin else (),
         trial=trial,
         errors=errors,
+        logo_prefix=LOGO_PREFIX,
     )
 
 
@@ -306,6 +313,7 @@ async def _editor(
         groups=POLICY_GROUPS,
         checks=_CHECKS,
         modes=("enforce", "quarantine", "report"),
+        logo_prefix=LOGO_PREFIX,
     )
 
 
@@ -333,6 +341,7 @@ def _form_of(context: Context | None) -> dict[str, str]:
         "retention_days": "" if context.retention_days is None else str(context.retention_days),
         "retention_starts": context.retention_starts,
         "status": context.status,
+        **{name: getattr(context, name) or "" for name in _PAGE_FIELDS},
     }
     for name, switch, _label, _hint in _CHECKS:
         form[f"check_{name}"] = getattr(modes, name).value if getattr(context, switch) else "off"
@@ -358,6 +367,7 @@ def _body(visit: Visit) -> dict[str, Any]:
         "storage_quota_mb": _number(visit.sent("storage_quota_mb")),
         "retention_days": _number(visit.sent("retention_days")),
         "retention_starts": visit.sent("retention_starts") or "stored",
+        **{name: visit.sent(name) or None for name in _PAGE_FIELDS},
         "upload_rate_limit": None,
         "check_modes": {},
         "policies": {},
