@@ -55,7 +55,9 @@ def test_page_is_in_the_language_of_the_sender(client: ApiClient) -> None:
     for locale in LOCALES:
         page = show(client, token, locale)
         assert (page.status_code, page.headers["content-language"]) == (200, locale)
-        assert f'<html lang="{locale}"' in page.text
+        direction = "rtl" if locale in {"ar", "he"} else "ltr"
+        assert f'<html lang="{locale}" dir="{direction}"' in page.text
+        assert client.service.http.get(f"/static/words.json?lang={locale}").json()["direction"] == direction
         assert catalogue_of(locale).page["title"] in page.text
         assert "Accept-Language" in page.headers["vary"]
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, FilePayload, Page, expect
+from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expect
 
 from sluice.messages import catalogue_of
 from tests.api.responses import data
-from tests.browser.conftest import EXE, NOTE, PACKAGES, IssueToken, renamed, require_packages
+from tests.browser.conftest import EXE, NOTE, PACKAGES, IssueToken, renamed, require_packages, watch_console
 from tests.browser.sites import Site
 from tests.service import ApiClient
 
@@ -174,7 +174,9 @@ def test_progress_names_bytes_and_time_and_a_lost_connection_until_it_resumes(
     set_speed(3_000_000)
     page.locator(CHOOSER).set_input_files(RESUMED)
     state = row(page, "resumed.txt").locator(".state")
-    expect(state).to_contain_text(re.compile(r"\d+%.* · .*[\d.]+ MB of 9.5 MB.* · .*\d seconds? left"), timeout=15_000)
+    expect(state).to_contain_text(
+        re.compile(r"\d+%.* · .*\d MB.* of .*9\.5 MB.* · .*\d seconds?.* left"), timeout=15_000
+    )
     page.route("**/uploads/*", lambda route: route.abort())
     expect(state).to_have_text("Connection lost. Resuming automatically.")
     expect(page.get_by_role("status")).to_have_text("resumed.txt: Connection lost. Resuming automatically.")
@@ -251,6 +253,23 @@ def test_axe_finds_nothing(page: Page, token: dict[str, Any], scheme: Any, width
     expect(page.locator("sluice-upload progress")).to_be_visible()
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_page_from_right_to_left_fits_a_phone_and_axe_finds_nothing(browser: Browser, issue: IssueToken) -> None:
+    require_packages()
+    context = browser.new_context(locale="ar", viewport={"width": 360, "height": 800})
+    page = context.new_page()
+    errors = watch_console(page)
+    page.goto(issue()["form_url"])
+    page.locator(CHOOSER).set_input_files([NOTE, EXE])
+    expect(row(page, "note.txt")).to_contain_text(catalogue_of("ar").messages["accepted.plain"])
+    rejected = row(page, "setup.exe")
+    expect(rejected).to_contain_text(catalogue_of("ar").page["report"])
+    mark, sentence = (rejected.locator(part).bounding_box() for part in ("> svg", ".state"))
+    assert mark["x"] > sentence["x"]
+    assert violations(page) == errors == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

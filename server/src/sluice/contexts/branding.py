@@ -1,7 +1,8 @@
 """What the upload page shows of who asks for the files: a name, a sentence, a colour and a logo.
 
-The logo is a small PNG, which is kept with the context and shown as a `data:` URL. It is not decoded here: pictures are
-decoded in locked processes only. Its chunks are read, and only those that make the picture are kept.
+The logo is a small PNG, which is kept with the context and shown as a `data:` URL: SVG can hold scripts, and the URL of
+another host would show it who visits the page. It is not decoded here, since pictures are decoded in locked processes
+only. Its chunks are read, and only those that make the picture are kept.
 """
 
 import base64

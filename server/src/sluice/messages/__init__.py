@@ -1,4 +1,4 @@
-"""The sentences for the person who sent a file, in ten languages: which sentence, in which language, in what words.
+"""The sentences for the person who sent a file, by language: which sentence, in which language, in what words.
 
 The catalogues are the JSON files beside this one; `docs/messages.md` describes their format. Which sentence an upload
 gets is decided in `uploads.sentences`.

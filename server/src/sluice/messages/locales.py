@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 DEFAULT_LOCALE: Final = "en"
-LOCALES: Final = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ja", "zh-Hans")
+LOCALES: Final = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ja", "zh-Hans", "ar", "he", "tr", "uk", "ko", "hi")
 
 _RIGHT_TO_LEFT: Final = frozenset({"ar", "he"})
 _HEADER_MAX: Final = 1000  # characters; browsers send fewer than 200
 _RANGES_MAX: Final = 20
-_BY_TAG: Final = {locale.lower(): locale for locale in LOCALES}
+_BY_TAG: Final = {locale.lower(): locale for locale in LOCALES} | {"iw": "he"}  # the old code of Hebrew
 # Chinese is written in two scripts that the language alone does not tell apart. In these places it is the traditional
 # one, for which there is no catalogue; everywhere else, and where no place is named, it is the simplified one.
 _TRADITIONAL: Final = frozenset({"hant", "tw", "hk", "mo"})

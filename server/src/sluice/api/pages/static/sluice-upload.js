@@ -77,7 +77,8 @@ code { color: var(--text); font-size: .75rem; overflow-wrap: anywhere; user-sele
 .rejected > svg, .failed > svg, .resuming > svg { color: var(--bad); }
 .rejected .state, .failed .state, .resuming .state { color: var(--text); }
 .actions { display: flex; flex-wrap: wrap; gap: 8px; }
-.rejected .actions, .failed .actions, .canceled .actions { grid-column: 2 / -1; margin-top: 10px; }
+:is(.rejected, .failed, .canceled) > div { grid-column: 2 / -1; }
+:is(.rejected, .failed, .canceled) .actions { margin-top: 10px; }
 .report button { min-height: 24px; padding: 0 8px; font-size: .8125rem; }
 progress { appearance: none; display: block; width: 100%; height: 6px; margin-top: 8px; border: 0; border-radius: 3px;
   overflow: hidden; background: var(--border); color: var(--accent); }
@@ -413,8 +414,10 @@ class SluiceUpload extends HTMLElement {
     upload.row.querySelector(".state").textContent = this.#stateOf(upload);
   }
 
+  /** Return a number in words, which keeps its own direction in a sentence. */
   #number(value, options) {
-    return new Intl.NumberFormat(this.#words.locale, { numberingSystem: "latn", ...options }).format(value);
+    const text = new Intl.NumberFormat(this.#words.locale, { numberingSystem: "latn", ...options }).format(value);
+    return `\u2068${text}\u2069`;
   }
 
   #size(bytes) {
@@ -436,7 +439,7 @@ class SluiceUpload extends HTMLElement {
       const time = this.#number(Math.ceil(left / length), { style: "unit", unit, unitDisplay: "long" });
       parts.push(time_left.replace("{duration}", time));
     }
-    return parts.map((part) => `\u2068${part}\u2069`).join(" · "); // each in its own direction
+    return parts.join(" · ");
   }
 
   #draw(upload) {
