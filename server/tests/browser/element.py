@@ -175,7 +175,7 @@ def test_progress_names_bytes_and_time_and_a_lost_connection_until_it_resumes(
     page.locator(CHOOSER).set_input_files(RESUMED)
     state = row(page, "resumed.txt").locator(".state")
     expect(state).to_contain_text(
-        re.compile(r"\d+%.* · .*\d MB.* of .*9\.5 MB.* · .*\d seconds?.* left"), timeout=15_000
+        re.compile(r"\d+%.* · .*\d\sMB.* of .*9\.5\sMB.* · .*\d\sseconds?.* left"), timeout=15_000
     )
     page.route("**/uploads/*", lambda route: route.abort())
     expect(state).to_have_text("Connection lost. Resuming automatically.")

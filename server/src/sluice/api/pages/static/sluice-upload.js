@@ -414,10 +414,10 @@ class SluiceUpload extends HTMLElement {
     upload.row.querySelector(".state").textContent = this.#stateOf(upload);
   }
 
-  /** Return a number in words, which keeps its own direction in a sentence. */
+  /** Return a number in words, which keeps its own direction in a sentence, and is not broken into two lines. */
   #number(value, options) {
     const text = new Intl.NumberFormat(this.#words.locale, { numberingSystem: "latn", ...options }).format(value);
-    return `\u2068${text}\u2069`;
+    return `\u2068${text.replaceAll(" ", "\u00a0")}\u2069`;
   }
 
   #size(bytes) {
