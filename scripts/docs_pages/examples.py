@@ -301,6 +301,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
         "metadata": {"claim": "C-7"},
         "redirect_ok": None,
         "redirect_error": None,
+        "page_sentence": "Please send us the documents for claim C-7.",
     },
     "ResumableUploadOut": {
         "state": "open",
@@ -361,6 +362,7 @@ LEFT_OUT: Final = frozenset(
         ("FileMetadata", "expires_at"),
         ("FileMetadata", "hold"),
         *(("ContextOut", name) for name in ("check_modes", "policies", "retention_days", "retention_starts", "hold")),
+        *(("ContextOut", f"page_{name}") for name in ("name", "sentence", "color", "logo")),
     }
 )
 

@@ -50,7 +50,7 @@ _MEANINGS: Final[Mapping[ParameterType, str]] = {
 _INTRO: Final = """
 # The sender's sentences
 
-What the person who sent a file sees: what was found, what is allowed, and what to do next. There are ten languages.
+What the person who sent a file sees: what was found, what is allowed, and what to do next. There are 16 languages.
 The language is found by the lookup of RFC 4647 in the `Accept-Language` header of the request; it is English if no
 other suits. A sentence names no threat, no path, no threshold of a heuristic and nothing of other files.
 

@@ -1,5 +1,7 @@
 """Contexts: create, read, list, change, and each field at its bounds. What rules do to uploads: `test_upload_rules`."""
 
+import base64
+import zlib
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from tests.api.responses import (
     page,
     without_time,
 )
+from tests.api.samples import picture
 from tests.rows import each_row
 from tests.service import ApiClient
 
@@ -138,6 +141,12 @@ def test_bucket_of_another_tenant_is_refused_as_unknown(s3: object, client: ApiC
     assert_error(client.get("/contexts/papers"), 404, "Resource not found", "Not found")
 
 
+def in_base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+DAMAGED_LOGO = picture()[:60] + b"\0" + picture()[61:]
+
 GOOD_VALUES: dict[str, list[Any]] = {
     "display_name": ["x", "x" * 255, "Ünïcødé 文件 🌊"],
     "description": [None, "", "d" * 1000, "🌊" * 1000],
@@ -153,6 +162,10 @@ GOOD_VALUES: dict[str, list[Any]] = {
     "storage_quota_mb": [None, 1, 10485760],
     "metadata": [{}, {"a": [1, 2.5, None, True, {"b": "ü"}], "": "empty name"}],
     "storage_config_id": [None],
+    "page_name": ["x", "Muster Insurance 文件"],
+    "page_sentence": ["s" * 300],
+    "page_color": ["#1f6feb"],
+    "page_logo": [in_base64(picture())],
 }
 
 
@@ -163,6 +176,17 @@ def test_valid_value_is_kept_on_create_and_change(bare_client: ApiClient, field:
     changed = f"/contexts/{bare_client.create_context()}"
     assert data(bare_client.patch(changed, {field: value}))[field] == value
     assert data(bare_client.get(changed))[field] == value
+
+
+def test_logo_is_kept_without_what_is_not_the_picture_and_a_colour_in_lower_case(bare_client: ApiClient) -> None:
+    text = b"tEXtComment\0made by Ada"
+    chunk = (len(text) - 4).to_bytes(4) + text + zlib.crc32(text).to_bytes(4)
+    sent = picture()[:33] + chunk + picture()[33:] + b"<script>"
+    path = f"/contexts/{bare_client.create_context()}"
+    shown = data(bare_client.patch(path, {"page_logo": f"data:image/png;base64,{in_base64(sent)}"}))
+    assert shown["page_logo"] == in_base64(picture())
+    assert data(bare_client.patch(path, {"page_color": "#1F6FEB"}))["page_color"] == "#1f6feb"
+    assert "page_logo" not in data(bare_client.patch(path, {"page_logo": None}))
 
 
 RATE = {"max_uploads": 1, "window_seconds": 1}
@@ -192,6 +216,12 @@ BAD_VALUES = [
     *bad_values("storage_quota_mb", 0, -1, 10485761, "1", 1.5, True),
     *bad_values("metadata", [], "x", 7, True),
     *bad_values("storage_config_id", 7, [], "bkt_unknown", "x" * 300),
+    *bad_values("page_name", "", " ", "x" * 101, "a\nb", 7),
+    *bad_values("page_sentence", "", "x" * 301, "a\u0000b"),
+    *bad_values("page_color", "", "red", "#fff", "#12345g", "#1234567", "#١٢٣٤٥٦"),
+    *bad_values("page_logo", "", "no base64", in_base64(picture("JPEG")), in_base64(DAMAGED_LOGO)),
+    *bad_values("page_logo", in_base64(picture(size=(1025, 8))), in_base64(picture()[:-12]), "A" * 40_001),
+    *bad_values("page_logo", in_base64(picture() + bytes(24_577))),
     *bad_values("surprise", 1),
     *bad_values("context_id", "ctx_1"),
     *bad_values("tenant_id", "ten_1"),

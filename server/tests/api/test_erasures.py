@@ -164,7 +164,7 @@ def test_after_an_erasure_nothing_names_the_person(deployments: Deployments, set
 def test_an_end_user_is_erased_with_tokens_and_files_of_others_stay(tenant: ApiClient) -> None:
     context = tenant.create_context()
     tokens = [
-        data(tenant.post("/upload-tokens", {"context": context, "end_user": end_user}), 201)
+        data(tenant.post("/upload-tokens", {"context": context, "end_user": end_user, "page_sentence": end_user}), 201)
         for end_user in ("brindlewick", "somebody else")
     ]
     files = [tenant.with_credential(token["token"]).store("a.txt", context=context) for token in tokens]

@@ -1,5 +1,6 @@
 """The upload page and plain HTML forms over HTTP. `server/tests/browser` looks at both in a browser."""
 
+import base64
 import gzip
 import json
 import re
@@ -9,12 +10,15 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from sluice.api.pages.colors import color_style
 from sluice.messages import LOCALES, catalogue_of
 from tests.api import forms
 from tests.api.responses import data
 from tests.api.responses import page as items_of
-from tests.api.samples import TEXT
+from tests.api.samples import TEXT, picture
 from tests.rows import each_row
 from tests.service import ApiClient
 
@@ -51,7 +55,9 @@ def test_page_is_in_the_language_of_the_sender(client: ApiClient) -> None:
     for locale in LOCALES:
         page = show(client, token, locale)
         assert (page.status_code, page.headers["content-language"]) == (200, locale)
-        assert f'<html lang="{locale}"' in page.text
+        direction = "rtl" if locale in {"ar", "he"} else "ltr"
+        assert f'<html lang="{locale}" dir="{direction}"' in page.text
+        assert client.service.http.get(f"/static/words.json?lang={locale}").json()["direction"] == direction
         assert catalogue_of(locale).page["title"] in page.text
         assert "Accept-Language" in page.headers["vary"]
 
@@ -75,6 +81,52 @@ def test_page_says_what_is_accepted_nothing_of_the_tenant_and_loads_nothing_from
     assert not re.search(r"<style|style=|<script(?! type=\"module\" src=\"\.\./static/)|\son\w+=", page.text)
     for source in re.findall(r'(?:src|href)="([^"]+)"', page.text):
         assert source.startswith("../static/") or source == "data:,"
+
+
+def test_page_shows_who_asks_for_what_and_a_token_says_it_for_itself(client: ApiClient) -> None:
+    logo = base64.b64encode(picture()).decode()
+    page_fields = {"page_name": "Muster & Co", "page_color": "#1f6feb", "page_logo": logo}
+    context = client.create_context(**page_fields, page_sentence="Muster & Co asks for your documents.")
+    token = data(client.post("/upload-tokens", {"context": context}), 201)
+    page = show(client, token)
+    assert "<h1><bdi>Muster &amp; Co asks for your documents.</bdi></h1>" in page.text
+    assert "<bdi>Muster &amp; Co</bdi>" in page.text
+    assert f'<img src="data:image/png;base64,{logo}" alt="">' in page.text
+    assert page.headers["content-security-policy"] == show(client, issue(client)).headers["content-security-policy"]
+    (sheet,) = re.findall(r'href="\.\.(/static/colors/1f6feb\.css\?v=\w+)"', page.text)
+    assert "--accent: #1f6feb; --on-accent: #fff;" in client.service.http.get(sheet).text
+    assert client.service.http.get("/static/colors/red.css").status_code == 404
+    body = {"context": context, "page_sentence": "Your documents for claim 4711, please."}
+    token = data(client.post("/upload-tokens", body), 201)
+    assert data(client.get(f"/upload-tokens/{token['token_id']}"))["page_sentence"] == body["page_sentence"]
+    assert f"<h1><bdi>{body['page_sentence']}</bdi></h1>" in show(client, token).text
+    client.delete(f"/upload-tokens/{token['token_id']}")
+    over = show(client, token).text
+    assert "<bdi>Muster &amp; Co</bdi>" in over
+    assert body["page_sentence"] not in over
+
+
+@given(st.from_regex("[0-9a-f]{6}", fullmatch=True))
+@example("ffffff")
+@example("000000")
+@example("777777")
+def test_any_colour_is_seen_on_the_page_and_its_text_can_be_read(name: str) -> None:
+    style = color_style(name)
+    assert style is not None
+    shown = re.findall(r"--accent: #(\w{6}); --on-accent: #(\w{3});", style.content.decode())
+    for (accent, text), surface in zip(shown, ("ffffff", "181920"), strict=True):
+        assert contrast(accent, surface) >= 3
+        assert contrast(accent, text * 2) >= 4.5
+
+
+def contrast(*colors: str) -> float:
+    """Return the contrast of two colours (WCAG 2.2, "contrast ratio")."""
+    lights = []
+    for color in colors:
+        parts = [int(color[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        lights.append(0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05)
+    return max(lights) / min(lights)
 
 
 def test_unknown_token_has_a_page_and_one_with_another_secret_or_without_forms_is_unknown(client: ApiClient) -> None:

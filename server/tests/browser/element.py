@@ -1,18 +1,24 @@
 """`<sluice-upload>` on the page of an application: what it shows, announces and reports, by mouse, keyboard and script."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, FilePayload, Page, expect
+from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expect
 
 from sluice.messages import catalogue_of
 from tests.api.responses import data
-from tests.browser.conftest import EXE, NOTE, PACKAGES, IssueToken, renamed, require_packages
+from tests.browser.conftest import EXE, NOTE, PACKAGES, IssueToken, renamed, require_packages, watch_console
 from tests.browser.sites import Site
 from tests.service import ApiClient
 
 LARGE: FilePayload = {"name": "large.txt", "mimeType": "text/plain", "buffer": b"a line of text, and more\n" * 80_000}
+RESUMED: FilePayload = {
+    "name": "resumed.txt",
+    "mimeType": "text/plain",
+    "buffer": b"a line of text, and more\n" * 400_000,
+}
 CHOOSER = "label:has(strong) input"
 
 
@@ -159,6 +165,48 @@ def test_lost_connection_and_response_of_another_are_shown_and_tried_again(
     expect(row(page, "note.txt")).to_contain_text("Thank you, this file has arrived.")
 
 
+def test_progress_names_bytes_and_time_and_a_lost_connection_until_it_resumes(
+    context: BrowserContext, app: Site, token: dict[str, Any]
+) -> None:
+    page = context.new_page()  # whose console has an error for each lost connection
+    open_element(page, app, token, tus_endpoint=token["tus_url"])
+    set_speed = throttle(page)
+    set_speed(3_000_000)
+    page.locator(CHOOSER).set_input_files(RESUMED)
+    state = row(page, "resumed.txt").locator(".state")
+    expect(state).to_contain_text(
+        re.compile(r"\d+%.* · .*\d\sMB.* of .*9\.5\sMB.* · .*\d\sseconds?.* left"), timeout=15_000
+    )
+    page.route("**/uploads/*", lambda route: route.abort())
+    expect(state).to_have_text("Connection lost. Resuming automatically.")
+    expect(page.get_by_role("status")).to_have_text("resumed.txt: Connection lost. Resuming automatically.")
+    page.unroute("**/uploads/*")
+    expect(state).to_contain_text("%", timeout=15_000)
+    set_speed(-1)
+    expect(state).to_have_text("Thank you, this file has arrived.", timeout=15_000)
+
+
+def test_rejected_file_has_a_number_to_quote_and_is_replaced_or_removed_by_keyboard(element: Page) -> None:
+    element.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    element.on("filechooser", lambda chooser: chooser.set_files(NOTE))
+    element.locator(CHOOSER).set_input_files([EXE, renamed(EXE, "other.exe")])
+    first, second = row(element, "setup.exe"), row(element, "other.exe")
+    expect(second).to_contain_text("not accepted here")
+    report_id = element.evaluate("events[0].reportId")
+    expect(first).to_contain_text(f"Report number: {report_id}")
+    first.get_by_role("button", name=f"Copy: {report_id}").click()
+    expect(first.get_by_text("Copied")).to_be_visible()
+    assert element.evaluate("navigator.clipboard.readText()") == report_id
+    first.get_by_role("button", name="Remove: setup.exe").press("Enter")
+    expect(first).to_have_count(0)
+    expect(element.get_by_role("status")).to_have_text("setup.exe: Removed")
+    expect(second.get_by_role("button", name="Replace: other.exe")).to_be_focused()
+    element.keyboard.press("Enter")
+    expect(row(element, "note.txt")).to_contain_text("Thank you, this file has arrived.")
+    expect(element.locator("sluice-upload li")).to_have_count(1)
+    expect(element.locator(CHOOSER)).to_be_focused()
+
+
 def test_files_beyond_the_number_are_not_sent(page: Page, app: Site, issue: IssueToken) -> None:
     open_element(page, app, issue(allowed_origins=[app.origin], max_files=2), max_files="2")
     names = ("a.txt", "b.txt", "c.txt")
@@ -205,6 +253,23 @@ def test_axe_finds_nothing(page: Page, token: dict[str, Any], scheme: Any, width
     expect(page.locator("sluice-upload progress")).to_be_visible()
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_page_from_right_to_left_fits_a_phone_and_axe_finds_nothing(browser: Browser, issue: IssueToken) -> None:
+    require_packages()
+    context = browser.new_context(locale="ar", viewport={"width": 360, "height": 800})
+    page = context.new_page()
+    errors = watch_console(page)
+    page.goto(issue()["form_url"])
+    page.locator(CHOOSER).set_input_files([NOTE, EXE])
+    expect(row(page, "note.txt")).to_contain_text(catalogue_of("ar").messages["accepted.plain"])
+    rejected = row(page, "setup.exe")
+    expect(rejected).to_contain_text(catalogue_of("ar").page["report"])
+    mark, sentence = (rejected.locator(part).bounding_box() for part in ("> svg", ".state"))
+    assert mark["x"] > sentence["x"]
+    assert violations(page) == errors == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,5 +1,6 @@
 """The pages of the console: who sees which, what they show of whom, and what their forms do."""
 
+import base64
 import csv
 import hashlib
 import html
@@ -368,6 +369,10 @@ def test_every_rule_survives_the_editor(client: ApiClient, admin: User) -> None:
         allowed_extensions=["pdf"],
         retention_days=9,
         retention_starts="last_downloaded",
+        page_name="Muster Insurance",
+        page_sentence="Muster Insurance asks for your documents.",
+        page_color="#1f6feb",
+        page_logo=base64.b64encode(picture()).decode(),
     )
     before = data(client.get(f"/contexts/{key}"))
     page = admin.get(f"/contexts/{key}/edit").text

@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sluice.contexts.policies import CheckModes, Mode
 from sluice.contexts.service import Contexts, Draft
 from sluice.db.database import Database
 from sluice.errors import Invalid
@@ -108,6 +110,20 @@ async def test_other_fields_above_the_limit_can_change(contexts: Contexts, tenan
     changed = await contexts.change(operator_action(tenant_id), "papers", {"display_name": "Letters"})
     assert changed.display_name == "Letters"
     assert limit.asked == [25]
+
+
+async def test_no_larger_file_is_promised_than_is_scanned_where_that_is_required(
+    contexts: Contexts, tenant_id: str, limit: ScanLimit
+) -> None:
+    by, limit.bytes = operator_action(tenant_id), None
+    context = await contexts.create(by, draft(100))
+    assert await contexts.accepted_bytes(context) == 100 * MIB
+    limit.bytes = 25 * MIB
+    assert await contexts.accepted_bytes(context) == 25 * MIB
+    assert limit.waited == 0, "a page does not wait"
+    reporting = replace(context, check_modes=CheckModes(malware=Mode.REPORT))
+    for unlimited in (reporting, replace(context, scan_for_viruses=False)):
+        assert await contexts.accepted_bytes(unlimited) == 100 * MIB
 
 
 async def test_contexts_above_it_are_listed_largest_first(contexts: Contexts, tenant_id: str, limit: ScanLimit) -> None:

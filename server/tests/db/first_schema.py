@@ -5,6 +5,7 @@ then on it stays as it is, and a change of the declaration comes with a migratio
 """
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,10 @@ def declared(dialect: str) -> list[str]:
 
     engine = create_mock_engine(_DRIVERS[dialect], add)
     metadata.create_all(engine, checkfirst=False)
-    return [*found, *triggers.statements(dialect, "public")]
+    # SQLAlchemy keeps the indexes of a table in a set: their order differs from run to run.
+    runs = groupby(found, key=lambda statement: " INDEX " in statement.partition(" ON ")[0])
+    ordered = [each for are_indexes, run in runs for each in (sorted(run) if are_indexes else run)]
+    return [*ordered, *triggers.statements(dialect, "public")]
 
 
 def first_schema(dialect: str) -> list[str]:

@@ -31,6 +31,10 @@ FAMILIAR: Final = {
     "nl": r"\b(je|jij|jou|jouw)\b",
     "pl": r"\b(ty|twój|twoja|twoje)\b",
     "pt": r"\b(tu|teu|tua)\b",
+    "tr": r"\b(sen|sana|seni|senin)\b",
+    "uk": r"\b(ти|тебе|тобі|тво[їєяюй]\w*)\b",
+    "ko": "(네가|너의|당신)",
+    "hi": r"(?<!\S)(तू|तुम|तेर|तुम्हार)",
 }
 
 
@@ -106,7 +110,7 @@ def test_sentences_are_typeset_and_name_no_fixed_number(locale: str) -> None:
     is_wide = locale in {"ja", "zh-Hans"}
     assert matching(locale, r"""["'`]|\.\.|  |^\s|\s$""") == []
     assert matching(locale, r" [;:!?]") == [], "a line may break before the mark"
-    no_full_stop = r"(?<![。])$" if is_wide else r"(?<!\.)$"
+    no_full_stop = r"(?<![。])$" if is_wide else "(?<!।)$" if locale == "hi" else r"(?<!\.)$"
     assert _found(catalogue_of(locale).messages.values(), no_full_stop) == [], "no full stop"
     assert not is_wide or matching(locale, r"[,;:.!?] ?[\u3040-\u9fff]") == [], "marks of the wrong width"
     assert matching(locale, r".{400}") == []

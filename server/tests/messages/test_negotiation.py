@@ -13,6 +13,8 @@ HEADERS = {
     "de": "DE de-AT de-x-private de-Latn-DE-1996 fr;q=0.3,de;q=0.7",
     "pt": "pt-BR pt-PT",
     "es": "es-419",
+    # Hebrew by its old code too
+    "he": "he-IL iw iw-IL",
     # Chinese: the script decides, or the region
     "zh-Hans": "zh zh-CN zh-SG zh-Hans-CN zh-hans zh-Hans-TW zh-TW,zh;q=0.9,en;q=0.8",
     "en": "en-US,en;q=0.9 zh-TW zh-Hant * xx-klingon ../../etc/passwd ٣;q=٠ ,,;,",

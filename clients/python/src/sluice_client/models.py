@@ -41,6 +41,10 @@ class NewContext(ContextRules, total=False):
     storage_config_id: str | None
     retention_days: int | None
     retention_starts: str
+    page_name: str | None
+    page_sentence: str | None
+    page_color: str | None
+    page_logo: str | None
 
 
 class ContextChanges(NewContext, total=False):
@@ -94,6 +98,7 @@ class UploadTokenLimits(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     redirect_ok: str | None
     redirect_error: str | None
+    page_sentence: str | None
 
 
 class FileFilter(TypedDict, total=False):
@@ -156,6 +161,10 @@ class Context(ContextItem):
     policies: dict[str, Any] = {}
     retention_days: int | None = None
     retention_starts: str | None = None
+    page_name: str | None = None
+    page_sentence: str | None = None
+    page_color: str | None = None
+    page_logo: str | None = None
     hold: Hold | None = None
 
 
@@ -598,6 +607,7 @@ class UploadToken(UploadTokenItem):
     metadata: dict[str, Any]
     redirect_ok: str | None
     redirect_error: str | None
+    page_sentence: str | None = None
     files: list[TokenFile]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from sluice.contexts.branding import Branding
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
 
 BYTES_PER_MB: Final = 1_048_576
@@ -56,6 +57,15 @@ class Context:
     held_at: datetime | None = None
     held_by: str | None = None
     hold_reason: str | None = None
+    page_name: str | None = None
+    page_sentence: str | None = None
+    page_color: str | None = None
+    page_logo: str | None = None
+
+    @property
+    def branding(self) -> Branding:
+        """What the upload page shows of who asks for the files."""
+        return Branding(self.page_name, self.page_sentence, self.page_color, self.page_logo)
 
     @property
     def max_bytes(self) -> int:

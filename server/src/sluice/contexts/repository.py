@@ -22,7 +22,13 @@ UNUSED_BY_UPLOADS: Final = _FOR_THE_WORKER | {
     "held_at",
     "held_by",
     "hold_reason",
+    "page_name",
+    "page_sentence",
+    "page_color",
+    "page_logo",
 }
+# No list shows logos, which are large.
+_LISTED: Final = [column for column in contexts.c if column.name != "page_logo"]
 
 
 async def find(
@@ -47,7 +53,7 @@ async def list_page(
         total = int((await connection.execute(counted)).scalar_one())
     else:
         total = await counts.total(connection, tenant_id, "contexts", status)
-    rows = await load_page(connection, tenant_id, list(contexts.c), wanted, request, total=total)
+    rows = await load_page(connection, tenant_id, _LISTED, wanted, request, total=total)
     return Page(tuple(context_of(row._mapping) for row in rows), request, total)  # noqa: SLF001  (documented)
 
 
@@ -120,6 +126,10 @@ def _columns(context: Context) -> dict[str, Any]:
         "policies": context.policies.to_json(),
         "retention_days": context.retention_days,
         "retention_starts": context.retention_starts,
+        "page_name": context.page_name,
+        "page_sentence": context.page_sentence,
+        "page_color": context.page_color,
+        "page_logo": context.page_logo,
         "retention_due_at": None if context.retention_days is None else context.created_at,
     }
 

@@ -1,6 +1,7 @@
 """Operations on contexts: create, read, list, change. Judging uploads by them lives in `uploads`."""
 
 import json
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
@@ -10,7 +11,7 @@ from sluice.audit import AuditAction
 from sluice.audit.repository import add_change, append
 from sluice.contexts import repository
 from sluice.contexts.context import BYTES_PER_MB, Context, RateLimit, RetentionStart
-from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
+from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Mode, Policies
 from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
 from sluice.db.rls import ALL_TENANTS
@@ -54,6 +55,10 @@ class Draft:
     policies: Policies = NO_POLICIES
     retention_days: int | None = None
     retention_starts: RetentionStart = "stored"
+    page_name: str | None = None
+    page_sentence: str | None = None
+    page_color: str | None = None
+    page_logo: str | None = None
 
 
 class Contexts:
@@ -144,6 +149,16 @@ class Contexts:
             await self._require_scannable(context.max_file_size_mb)
         return context
 
+    async def accepted_bytes(self, context: Context) -> int:
+        """Return the bytes of the largest file that can be accepted: no more than is scanned, where that is required.
+
+        What is not known yet of the scanner is measured, which is not waited for.
+        """
+        if not context.scan_for_viruses or context.check_modes.malware is not Mode.ENFORCE:
+            return context.max_bytes
+        limit = await self._find_scan_limit(context.max_bytes, 0)
+        return context.max_bytes if limit is None else min(context.max_bytes, limit)
+
     async def beyond_scan_limit(self, most: int) -> Sequence[Context]:
         """Return active contexts of all tenants that take larger files than are scanned, at most `most`, the largest
         first.
@@ -214,6 +229,8 @@ def _as_json(context: Context) -> dict[str, Any]:
     values["allowed_extensions"] = list(context.allowed_extensions)
     values["upload_rate_limit"] = None if rate is None else asdict(rate)
     values["metadata"] = dict(context.metadata)
+    if context.page_logo is not None:
+        values["page_logo"] = f"PNG {zlib.crc32(context.page_logo.encode()):08x}"  # not the picture itself
     values |= {f"check_modes.{name}": mode for name, mode in context.check_modes.model_dump(mode="json").items()}
     return values | {f"policies.{name}": policy for name, policy in context.policies.to_json().items()}
 

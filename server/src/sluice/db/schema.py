@@ -21,6 +21,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     UniqueConstraint,
     literal_column,
     text,
@@ -112,6 +113,11 @@ contexts = Table(
     Column("held_at", Moment, nullable=True),
     Column("held_by", String(255), nullable=True),
     Column("hold_reason", String(1000), nullable=True),
+    # What the upload page shows of who asks for the files; the logo is a PNG in base64.
+    Column("page_name", String(100), nullable=True),
+    Column("page_sentence", String(300), nullable=True),
+    Column("page_color", String(7), nullable=True),
+    Column("page_logo", Text, nullable=True),
     UniqueConstraint("tenant_id", "context_key"),
     ForeignKeyConstraint(
         ["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]
@@ -306,6 +312,7 @@ upload_tokens = Table(
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
     Column("revoked_at", Moment, nullable=True),
+    Column("page_sentence", String(300), nullable=True),
     Index("ix_upload_tokens_listing", "tenant_id", "token_id"),
     Index("ix_upload_tokens_age", "expires_at"),
 )

@@ -301,7 +301,7 @@ CREATE FUNCTION {schema}.presented_upload_token(presented text) RETURNS TABLE (
     max_files integer, max_file_size_bytes bigint, allowed_extensions json, allowed_origins json, methods json,
     end_user varchar, metadata json, redirect_ok varchar, redirect_error varchar, files_claimed integer,
     attempts integer, created_by varchar, created_at timestamptz, expires_at timestamptz, revoked_at timestamptz,
-    tenant_status varchar, key_contexts json, key_rate_per_minute integer
+    page_sentence varchar, tenant_status varchar, key_contexts json, key_rate_per_minute integer
 ) LANGUAGE plpgsql STABLE ROWS 1 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$
 #variable_conflict use_column
@@ -309,7 +309,7 @@ BEGIN
     RETURN QUERY SELECT u.token_id, u.tenant_id, u.secret_hash, u.token_prefix, u.mode, u.context_key, u.max_files,
         u.max_file_size_bytes, u.allowed_extensions, u.allowed_origins, u.methods, u.end_user, u.metadata,
         u.redirect_ok, u.redirect_error, u.files_claimed, u.attempts, u.created_by, u.created_at, u.expires_at,
-        u.revoked_at, t.status, k.context_keys, k.rate_per_minute
+        u.revoked_at, u.page_sentence, t.status, k.context_keys, k.rate_per_minute
     FROM {schema}.upload_tokens u
     JOIN {schema}.tenants t ON t.tenant_id = u.tenant_id
     LEFT JOIN {schema}.api_keys k ON k.tenant_id = u.tenant_id AND k.api_key_id = u.created_by

@@ -200,8 +200,8 @@ async def revoke_tokens(connection: Connection, tenant_id: str, token_ids: Colle
 async def blank_tokens(connection: Connection, tenant_id: str, token_ids: Collection[str]) -> None:
     """Forget whom upload tokens name."""
     theirs = (upload_tokens.c.tenant_id == tenant_id, upload_tokens.c.token_id.in_(token_ids))
-    forgotten: dict[str, Any] = {"end_user": None, "metadata": {}, "redirect_ok": None, "redirect_error": None}
-    await connection.execute(update(upload_tokens).where(*theirs).values(forgotten))
+    forgotten = dict.fromkeys(("end_user", "redirect_ok", "redirect_error", "page_sentence"))
+    await connection.execute(update(upload_tokens).where(*theirs).values(forgotten | {"metadata": {}}))
 
 
 async def blank_creators(connection: Connection, tenant_id: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The sentences for the person who sent a file, in ten languages: which sentence, in which language, in what words.
+"""The sentences for the person who sent a file, by language: which sentence, in which language, in what words.
 
 The catalogues are the JSON files beside this one; `docs/messages.md` describes their format. Which sentence an upload
 gets is decided in `uploads.sentences`.
@@ -13,7 +13,7 @@ from sluice.messages.catalogue import (
     catalogue_of,
     plain_key,
 )
-from sluice.messages.locales import DEFAULT_LOCALE, LOCALES, negotiate
+from sluice.messages.locales import DEFAULT_LOCALE, LOCALES, direction_of, negotiate
 from sluice.messages.rendering import render, render_page, safe_text
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ParameterType",
     "Sentence",
     "catalogue_of",
+    "direction_of",
     "negotiate",
     "plain_key",
     "render",

@@ -1,17 +1,23 @@
 """The locales of the catalogues, and which of them a request gets by its Accept-Language header."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 DEFAULT_LOCALE: Final = "en"
-LOCALES: Final = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ja", "zh-Hans")
+LOCALES: Final = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ja", "zh-Hans", "ar", "he", "tr", "uk", "ko", "hi")
 
+_RIGHT_TO_LEFT: Final = frozenset({"ar", "he"})
 _HEADER_MAX: Final = 1000  # characters; browsers send fewer than 200
 _RANGES_MAX: Final = 20
-_BY_TAG: Final = {locale.lower(): locale for locale in LOCALES}
+_BY_TAG: Final = {locale.lower(): locale for locale in LOCALES} | {"iw": "he"}  # the old code of Hebrew
 # Chinese is written in two scripts that the language alone does not tell apart. In these places it is the traditional
 # one, for which there is no catalogue; everywhere else, and where no place is named, it is the simplified one.
 _TRADITIONAL: Final = frozenset({"hant", "tw", "hk", "mo"})
+
+
+def direction_of(locale: str) -> Literal["ltr", "rtl"]:
+    """Return in which direction a locale is written, as the attribute `dir` of HTML has it."""
+    return "rtl" if locale in _RIGHT_TO_LEFT else "ltr"
 
 
 def negotiate(accept_language: str | None) -> str:

@@ -27,7 +27,7 @@ _PRESENTED: Final = Statement(
     postgres="""
         SELECT token_id, tenant_id, secret_hash, token_prefix, mode, context_key, max_files, max_file_size_bytes,
                allowed_extensions, allowed_origins, methods, end_user, metadata, redirect_ok, redirect_error,
-               files_claimed, attempts, created_by, created_at, expires_at, revoked_at, tenant_status,
+               files_claimed, attempts, created_by, created_at, expires_at, revoked_at, page_sentence, tenant_status,
                key_contexts, key_rate_per_minute
           FROM presented_upload_token(:token_prefix)
     """,

@@ -49,6 +49,7 @@ class TokenDraft:
     metadata: Mapping[str, object] = field(default_factory=dict)
     redirect_ok: str | None = None
     redirect_error: str | None = None
+    page_sentence: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class UploadTokens:
             created_at=now,
             expires_at=now + timedelta(seconds=draft.expires_in),
             revoked_at=None,
+            page_sentence=draft.page_sentence,
         )
         async with self._database.transaction(by.tenant_id) as connection:
             await repository.add(connection, token, issued.secret_hash)

@@ -17,7 +17,7 @@ TokenUse = Literal["begin", "again", "continue"]
 class UploadToken:
     """One token of one tenant. `token_prefix` is safe to show.
 
-    `max_file_size_bytes` None and empty `allowed_extensions` leave it to the context. `files_claimed` counts the files
+    `page_sentence` is shown on the upload page instead of the context's. `max_file_size_bytes` None and empty `allowed_extensions` leave it to the context. `files_claimed` counts the files
     that are stored, and those that are about to be.
     """
 
@@ -41,6 +41,7 @@ class UploadToken:
     created_at: datetime
     expires_at: datetime
     revoked_at: datetime | None
+    page_sentence: str | None = None
 
     @property
     def most_attempts(self) -> int:

@@ -47,6 +47,9 @@ def create(
         list[str] | None,
         typer.Option("--metadata", metavar="NAME=VALUE", help="Stored with each file; again for more."),
     ] = None,
+    page_sentence: Annotated[
+        str | None, typer.Option("--page-sentence", metavar="TEXT", help="What its upload page says above the form.")
+    ] = None,
     field: Fields = [],  # noqa: B006  (typer copies it)
     body: BodyFile = None,
     service: Service,
@@ -63,6 +66,7 @@ def create(
         methods=method,
         end_user=end_user,
         metadata=pairs_in(metadata, "--metadata") or None,
+        page_sentence=page_sentence,
     )
     made = service.data("POST", _PATH, body=body_of(named, field, body))
     if json:

@@ -1,4 +1,4 @@
-"""The files below `/static/`: the element, the style of the upload page, and their words in ten languages."""
+"""The files below `/static/`: the element, the style of the upload page, and their words in each language."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from sluice.messages import catalogue_of, render
+from sluice.messages import catalogue_of, direction_of, render
 
 ELEMENT: Final = "sluice-upload.js"
 STYLE: Final = "upload-page.css"
@@ -22,11 +22,20 @@ _WORDS_OF_ELEMENT: Final = (
     "sending",
     "waiting",
     "uploading",
+    "progress",
+    "time_left",
     "checking",
+    "resuming",
     "canceled",
     "lost",
     "cancel",
     "retry",
+    "remove",
+    "removed",
+    "replace",
+    "report",
+    "copy",
+    "copied",
     "too_many",
     "spent",
     "unavailable",
@@ -48,17 +57,19 @@ def asset(name: str) -> Asset | None:
     if name not in _MEDIA_TYPES:
         return None
     content = files(__package__).joinpath("static", name).read_bytes()
-    return Asset(content, _MEDIA_TYPES[name], _version(content))
+    return Asset(content, _MEDIA_TYPES[name], version_of(content))
 
 
 @cache
 def words(locale: str) -> Asset:
     """Return the element's words in one of the languages, as JSON."""
     page = catalogue_of(locale).page
-    shown = {"locale": locale, "stored": render("accepted.plain", {}, locale)}
+    stored = render("accepted.plain", {}, locale)
+    shown = {"locale": locale, "direction": direction_of(locale), "stored": stored}
     content = json.dumps(shown | {key: page[key] for key in _WORDS_OF_ELEMENT}, ensure_ascii=False).encode()
-    return Asset(content, "application/json", _version(content))
+    return Asset(content, "application/json", version_of(content))
 
 
-def _version(content: bytes) -> str:
+def version_of(content: bytes) -> str:
+    """Return what names a content."""
     return hashlib.sha256(content).hexdigest()[:16]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from sluice.api.pages.assets import ELEMENT, SCRIPT, STYLE, asset
-from sluice.messages import render_page, safe_text
+from sluice.api.pages.colors import color_address
+from sluice.contexts.branding import LOGO_PREFIX, Branding
+from sluice.messages import direction_of, render_page, safe_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 PageState = Literal["active", "spent", "expired", "revoked", "unknown", "unavailable"]
 _EXTENSIONS_MAX: Final = 50  # above this number, none is listed
 _NAME_MAX: Final = 120
+NO_BRANDING: Final = Branding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,19 @@ def upload_page(
     *,
     token: str = "",
     offer: Offer | None = None,
+    branding: Branding = NO_BRANDING,
     results: Sequence[FileResult] = (),
     problem: str | None = None,
 ) -> str:
     """Return the page. `problem` is the key of what is wrong with the form as a whole."""
-    shown = [(result.file_id is not None, safe_text(result.name, _NAME_MAX), result.sentence) for result in results]
+    shown = [
+        (result.file_id is not None, safe_text(result.name, _NAME_MAX), result.sentence, result.report_id)
+        for result in results
+    ]
     has_script = offer is not None and not offer.redirects
     return _template().render(
         locale=locale,
+        direction=direction_of(locale),
         state=state,
         word=lambda key: render_page(key, {}, locale),
         token=token,
@@ -66,7 +74,9 @@ def upload_page(
         facts=[] if offer is None else _facts(offer, locale),
         results=shown,
         problem=problem,
-        style=_address(STYLE),
+        branding=branding,
+        logo=None if branding.logo is None else LOGO_PREFIX + branding.logo,
+        styles=[_address(STYLE)] + ([] if branding.color is None else [color_address(branding.color)]),
         scripts=[_address(ELEMENT), _address(SCRIPT)] if has_script else [],
     )
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from sluice.api.pages.assets import Asset, asset, words
+from sluice.api.pages.colors import color_style
 from sluice.api.shared_answer import SharedResponse
 from sluice.errors import NotFound
 from sluice.kit.etag import names_etag
@@ -23,6 +24,15 @@ async def element_words(request: Request, lang: Annotated[str | None, Query()] =
     response = _response_of(request, words(negotiate(lang or request.headers.get("accept-language"))))
     response.headers["Vary"] = "Accept-Language"
     return response
+
+
+@router.get("/colors/{name}.css")
+async def color_of_page(request: Request, name: str) -> Response:
+    """Return the style sheet of a colour, `rrggbb`, which the upload pages of contexts have."""
+    found = color_style(name)
+    if found is None:
+        raise NotFound
+    return _response_of(request, found)
 
 
 @router.get("/{name}")

@@ -6,6 +6,7 @@ which they come. The token in the path is the credential.
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
@@ -17,11 +18,12 @@ from fastapi.responses import HTMLResponse
 from sluice.access import Principal
 from sluice.api.authenticate import Authenticator
 from sluice.api.http1.multipart import Event, PartEnd, PartStart, boundary_of, read_parts
-from sluice.api.pages.upload_page import FileResult, Offer, PageState, policy, upload_page
+from sluice.api.pages.upload_page import NO_BRANDING, FileResult, Offer, PageState, policy, upload_page
 from sluice.api.parameters import Services
 from sluice.api.route import GuardedRoute, keep_place, read_body, require_uncompressed
 from sluice.api.routes.upload import FORM_OVERHEAD_BYTES, counted
 from sluice.api.schemas.reports import report_body
+from sluice.contexts.branding import Branding
 from sluice.db.database import DatabaseUnavailable
 from sluice.errors import (
     BodyTooLarge,
@@ -59,7 +61,8 @@ async def show_upload_page(request: Request, token: str, services: Services) -> 
     async def show() -> Response:
         found = await _find(request, token)
         state = found.status_at(services.upload_tokens.now())
-        return _page(request, state, token=token, offer=await _offer(services, found))
+        offer, branding = await _offer(services, found)
+        return _page(request, state, token=token, offer=offer, branding=branding)
 
     return await _as_page(request, show)
 
@@ -75,7 +78,8 @@ async def send_form(request: Request, token: str, services: Services) -> Respons
         found = await _find(request, token)
         state = found.status_at(services.upload_tokens.now())
         if state != "active":
-            return _redirect(found, [], state) or _page(request, state)
+            _, branding = await _offer(services, found)
+            return _redirect(found, [], state) or _page(request, state, branding=branding)
         keep_place(request, found.tenant_id, is_guest=True)
         results, problem = await _receive(request, token, found)
         if not results and problem is None:
@@ -87,8 +91,17 @@ async def send_form(request: Request, token: str, services: Services) -> Respons
         state = found.status_at(services.upload_tokens.now())
         failed = next((result.status for result in results if result.file_id is None), 0)
         status = failed or (HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST)
-        offer = await _offer(services, found)
-        return _page(request, state, token=token, offer=offer, results=results, problem=problem, status=status)
+        offer, branding = await _offer(services, found)
+        return _page(
+            request,
+            state,
+            token=token,
+            offer=offer,
+            branding=branding,
+            results=results,
+            problem=problem,
+            status=status,
+        )
 
     return await _as_page(request, send)
 
@@ -119,23 +132,30 @@ async def _find(request: Request, text: str) -> UploadToken:
     return token
 
 
-async def _offer(services: Services, token: UploadToken) -> Offer | None:
-    """Return what can still be sent with the token, None if it is over; raise `ContextInactive`."""
+async def _offer(services: Services, token: UploadToken) -> tuple[Offer | None, Branding]:
+    """Return what can still be sent with the token, None if it is over, and who asks for it.
+
+    Raise `ContextInactive`.
+    """
     now = services.upload_tokens.now()
-    if token.status_at(now) != "active":
-        return None
     context = await services.contexts.get(token.tenant_id, token.context_key)
+    branding = context.branding
+    if token.page_sentence is not None:
+        branding = replace(branding, sentence=token.page_sentence)
+    if token.status_at(now) != "active":
+        return None, branding
     if context.status != "active":
         raise ContextInactive
     rules = Rules.of(context).narrowed(token.permit)
-    return Offer(
+    offer = Offer(
         extensions=rules.allowed_extensions,
-        max_bytes=rules.max_bytes,
+        max_bytes=min(rules.max_bytes, await services.contexts.accepted_bytes(context)),
         files_left=token.max_files - token.files_claimed,
         seconds_left=(token.expires_at - now).total_seconds(),
         takes_tus="tus" in token.methods,
         redirects=tuple(url for url in (token.redirect_ok, token.redirect_error) if url is not None),
     )
+    return offer, branding
 
 
 def _page(
@@ -144,12 +164,15 @@ def _page(
     *,
     token: str = "",
     offer: Offer | None = None,
+    branding: Branding = NO_BRANDING,
     results: list[FileResult] | None = None,
     problem: str | None = None,
     status: int | None = None,
 ) -> HTMLResponse:
     locale = negotiate(request.headers.get("accept-language"))
-    content = upload_page(locale, state, token=token, offer=offer, results=results or (), problem=problem)
+    content = upload_page(
+        locale, state, token=token, offer=offer, branding=branding, results=results or (), problem=problem
+    )
     if status is None:
         status = HTTPStatus.GONE if state in _GONE else HTTPStatus.OK
     headers = {"Content-Security-Policy": policy(offer), "Content-Language": locale, "Vary": "Accept-Language"}

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field
 
 from sluice.api.schemas.envelope import (
+    NOT_BLANK,
     PLAIN,
     PLAIN_LINES,
     Metadata,
@@ -17,6 +18,7 @@ from sluice.api.schemas.envelope import (
 )
 from sluice.api.schemas.holds import HoldOut
 from sluice.contexts import Context, RateLimit
+from sluice.contexts.branding import clean_color, clean_logo
 from sluice.contexts.context import RetentionStart
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
 from sluice.contexts.service import Draft
@@ -56,6 +58,31 @@ _RETENTION_STARTS: Final = (
 )
 BucketId = Annotated[
     str, Field(max_length=64, description="A bucket's config_id; null uses the tenant's default bucket."), PLAIN
+]
+PageName = Annotated[
+    str,
+    Field(min_length=1, max_length=100, description="Who asks for the files, as the upload page shows it."),
+    PLAIN,
+    NOT_BLANK,
+]
+PageSentence = Annotated[
+    str,
+    Field(min_length=1, max_length=300, description="What is asked for, above the form of the upload page."),
+    PLAIN,
+    NOT_BLANK,
+]
+PageColor = Annotated[
+    str,
+    Field(max_length=7, description="The colour of buttons on the upload page, as `#rrggbb`.", examples=["#1f6feb"]),
+    AfterValidator(clean_color),
+]
+PageLogo = Annotated[
+    str,
+    Field(
+        max_length=40_000,
+        description="A PNG file in base64, at most 24,576 bytes and 1,024 pixels on each side, on the upload page.",
+    ),
+    AfterValidator(clean_logo),
 ]
 
 
@@ -107,6 +134,10 @@ class CreateContext(RequestBody):
     policies: Policies | None = Field(None, description=_POLICIES)
     retention_days: RetentionDays | None = None
     retention_starts: RetentionStart = Field("stored", description=_RETENTION_STARTS)
+    page_name: PageName | None = None
+    page_sentence: PageSentence | None = None
+    page_color: PageColor | None = None
+    page_logo: PageLogo | None = None
 
     def draft(self) -> Draft:
         """Return the context with its defaults filled in."""
@@ -128,6 +159,10 @@ class CreateContext(RequestBody):
             policies=self.policies or NO_POLICIES,
             retention_days=self.retention_days,
             retention_starts=self.retention_starts,
+            page_name=self.page_name,
+            page_sentence=self.page_sentence,
+            page_color=self.page_color,
+            page_logo=self.page_logo,
         )
 
 
@@ -171,6 +206,10 @@ class UpdateContext(RuleChanges):
     status: Literal["active", "inactive"] = "active"
     retention_days: RetentionDays | None = None
     retention_starts: RetentionStart = Field("stored", description=_RETENTION_STARTS)
+    page_name: PageName | None = None
+    page_sentence: PageSentence | None = None
+    page_color: PageColor | None = None
+    page_logo: PageLogo | None = None
 
     def changes(self) -> Mapping[str, Any]:
         """Return the fields that were sent, as the service takes them."""
@@ -182,6 +221,10 @@ class UpdateContext(RuleChanges):
         if "storage_config_id" in sent:
             sent["storage_config_id"] = self.storage_config_id or None
         return sent
+
+
+def _shown_if_set(description: str) -> Any:
+    return Field(None, exclude_if=is_none, description=f"{description} Left out if it is null.")
 
 
 class RateLimitOut(ResponseBody):
@@ -228,6 +271,10 @@ class ContextOut(ContextItem):
     retention_starts: RetentionStart | None = Field(
         None, exclude_if=is_none, description=f"{_RETENTION_STARTS} Left out without `retention_days`."
     )
+    page_name: str | None = _shown_if_set("Who asks for the files, as the upload page shows it.")
+    page_sentence: str | None = _shown_if_set("What is asked for, above the form of the upload page.")
+    page_color: str | None = _shown_if_set("The colour of buttons on the upload page.")
+    page_logo: str | None = _shown_if_set("The logo on the upload page: a PNG file in base64.")
     hold: HoldOut | None = Field(
         None, exclude_if=is_none, description="The legal hold on all files of the context. Left out if there is none."
     )

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from sluice.api.schemas.contexts import Extension
-from sluice.api.schemas.envelope import PLAIN, Metadata, RequestBody, ResponseBody, expecting
+from sluice.api.schemas.contexts import Extension, PageSentence
+from sluice.api.schemas.envelope import PLAIN, Metadata, RequestBody, ResponseBody, expecting, is_none
 from sluice.upload_tokens.service import IssuedToken, TokenDraft
 from sluice.upload_tokens.upload_token import Method, TokenStatus, TokenUpload, UploadToken
 
@@ -56,6 +56,7 @@ class CreateUploadToken(RequestBody):
                     "allowed_extensions": ["pdf"],
                     "end_user": "user-42",
                     "metadata": {"claim": "C-7"},
+                    "page_sentence": "Please send us the documents for claim C-7.",
                 }
             ]
         }
@@ -83,6 +84,9 @@ class CreateUploadToken(RequestBody):
     metadata: Annotated[Metadata, Field(description="Added to that of each file; wins over it."), _SMALL] | None = None
     redirect_ok: Redirect | None = None
     redirect_error: Redirect | None = None
+    page_sentence: PageSentence | None = Field(
+        None, description="What is asked for, above the form of the upload page; null: the sentence of the context."
+    )
 
     def draft(self) -> TokenDraft:
         """Return the token with its defaults filled in."""
@@ -98,6 +102,7 @@ class CreateUploadToken(RequestBody):
             metadata=self.metadata or {},
             redirect_ok=self.redirect_ok,
             redirect_error=self.redirect_error,
+            page_sentence=self.page_sentence,
         )
 
 
@@ -173,13 +178,16 @@ class UploadTokenOut(UploadTokenItem):
     metadata: Metadata
     redirect_ok: str | None
     redirect_error: str | None
+    page_sentence: str | None = Field(
+        None, exclude_if=is_none, description="What the upload page says above its form. Left out if it is null."
+    )
     files: list[TokenFile]
 
     @classmethod
     def with_files(cls, token: UploadToken, now: datetime, uploads: list[TokenUpload]) -> Self:
         """Return a token as it is at `now`, and the outcomes of its uploads."""
         names = ("max_file_size_bytes", "allowed_extensions", "allowed_origins", "methods", "metadata")
-        rest = {name: getattr(token, name) for name in (*names, "redirect_ok", "redirect_error")}
+        rest = {name: getattr(token, name) for name in (*names, "redirect_ok", "redirect_error", "page_sentence")}
         files = [TokenFile.model_validate(upload) for upload in uploads]
         return cls.model_validate({**_shown(token, now), **rest, "files": files})
 

@@ -22,6 +22,7 @@ from sluice.audit import AuditChange
 from sluice.console.templating import MODE_WORDS, show_period, show_value, show_words
 from sluice.console.visit import Visit, redirect
 from sluice.contexts import Context
+from sluice.contexts.branding import LOGO_PREFIX
 from sluice.contexts.policies import POLICY_MODELS
 from sluice.errors import Invalid, NotFound, SluiceError, Unauthenticated
 from sluice.files.record import RetentionPreview, RetentionRule
@@ -97,6 +98,7 @@ _CHECKS: Final = (
 )
 
 
+_PAGE_FIELDS: Final = ("page_name", "page_sentence", "page_color", "page_logo")
 # Where the name of a field does not say what people call it.
 _LABELS: Final = {
     "max_file_size_mb": "Largest file in MB",
@@ -109,6 +111,10 @@ _LABELS: Final = {
     "storage_config_id": "Bucket",
     "retention_days": "Days kept",
     "retention_starts": "Days count from",
+    "page_name": "Name on the upload page",
+    "page_sentence": "Sentence on the upload page",
+    "page_color": "Colour of the upload page",
+    "page_logo": "Logo on the upload page",
     "check_modes.integrity": "Damage",
     "check_modes.blank": "Blank files",
     "check_modes.malware": "Malware",
@@ -148,6 +154,7 @@ async def _show(visit: Visit, trial: object = None, errors: Sequence[str] = ()) 
         changes=await _changes(visit, context) if is_admin else (),
         trial=trial,
         errors=errors,
+        logo_prefix=LOGO_PREFIX,
     )
 
 
@@ -319,6 +326,7 @@ async def _editor(
         groups=POLICY_GROUPS,
         checks=_CHECKS,
         mode_words=MODE_WORDS,
+        logo_prefix=LOGO_PREFIX,
     )
 
 
@@ -346,6 +354,7 @@ def _form_of(context: Context | None) -> dict[str, str]:
         "retention_days": "" if context.retention_days is None else str(context.retention_days),
         "retention_starts": context.retention_starts,
         "status": context.status,
+        **{name: getattr(context, name) or "" for name in _PAGE_FIELDS},
     }
     for name, switch, _label, _hint in _CHECKS:
         form[f"check_{name}"] = getattr(modes, name).value if getattr(context, switch) else "off"
@@ -371,6 +380,7 @@ def _body(visit: Visit) -> dict[str, Any]:
         "storage_quota_mb": _quantity(visit.sent("storage_quota_mb"), _SIZES, "Quota: expected a size such as 20 GB"),
         "retention_days": _number(visit.sent("retention_days")),
         "retention_starts": visit.sent("retention_starts") or "stored",
+        **{name: visit.sent(name) or None for name in _PAGE_FIELDS},
         "upload_rate_limit": None,
         "check_modes": {},
         "policies": {},

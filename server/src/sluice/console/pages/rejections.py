@@ -42,6 +42,12 @@ _LANGUAGES: Final = {
     "pt": "Português",
     "ja": "日本語",
     "zh-Hans": "简体中文",
+    "ar": "العربية",
+    "he": "עברית",
+    "tr": "Türkçe",
+    "uk": "українська",
+    "ko": "한국어",
+    "hi": "हिन्दी",
 }
 _OUTCOMES: Final = ("accepted", "rejected", "quarantined", "undecided")
 _COLUMNS: Final = (

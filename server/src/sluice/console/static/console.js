@@ -149,6 +149,16 @@ async function refresh() {
 }
 setTimeout(refresh, seconds * 1000);
 
+// A chosen file becomes the text of a field.
+document.addEventListener("change", (event) => {
+  const field = document.getElementById(event.target.dataset.base64Into);
+  const file = event.target.files?.[0];
+  if (!field || !file) return;
+  const reader = new FileReader();
+  reader.onload = () => (field.value = reader.result.slice(reader.result.indexOf(",") + 1));
+  reader.readAsDataURL(file);
+});
+
 for (const zone of document.querySelectorAll("[data-drop]")) {
   const field = zone.querySelector("input[type=file]");
   for (const name of ["dragenter", "dragover"]) {

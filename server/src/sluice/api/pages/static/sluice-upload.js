@@ -9,7 +9,8 @@
  */
 const TUS_ABOVE = 8 * 1024 * 1024;
 const CHUNK = 8 * 1024 * 1024;
-const RETRY_SECONDS = [1, 3, 6];
+const RETRY_SECONDS = [1, 3, 6, 12, 24, 30, 30]; // without a byte more in between
+const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"];
 
 // English, for as long as the words of another language are not here.
 const ENGLISH = {
@@ -20,11 +21,20 @@ const ENGLISH = {
   sending: "Files sent",
   waiting: "Waiting",
   uploading: "Sending",
+  progress: "{size} of {max_size}",
+  time_left: "{duration} left",
   checking: "Being checked",
+  resuming: "Connection lost. Resuming automatically.",
   canceled: "Canceled",
   lost: "The connection was lost. Please try again.",
   cancel: "Cancel",
   retry: "Try again",
+  remove: "Remove",
+  removed: "Removed",
+  replace: "Replace",
+  report: "Report number",
+  copy: "Copy",
+  copied: "Copied",
   too_many: "No more files can be sent here.",
   spent: "No more files can be sent with this link.",
   unavailable: "Files cannot be received at the moment. Please try again in a few minutes.",
@@ -57,11 +67,19 @@ ul:empty { display: none; }
 li { display: grid; grid-template-columns: 20px minmax(0, 1fr) auto; column-gap: 10px; align-items: start;
   padding: 12px 14px; background: var(--surface); border: 1px solid var(--border); border-radius: var(--radius); }
 li > svg { margin-top: 4px; color: var(--muted); }
-bdi { display: block; font-weight: 500; overflow-wrap: anywhere; }
-.state { margin: 0; }
+p { margin: 0; }
+.name { font-weight: 500; overflow-wrap: anywhere; }
+.state { font-variant-numeric: tabular-nums; }
+.report { display: flex; flex-wrap: wrap; align-items: center; gap: 2px 8px; margin-top: 6px; color: var(--muted);
+  font-size: .875rem; }
+code { color: var(--text); font-size: .75rem; overflow-wrap: anywhere; user-select: all; }
 .stored > svg { color: var(--good); }
-.rejected > svg, .failed > svg { color: var(--bad); }
-.rejected .state, .failed .state { color: var(--text); }
+.rejected > svg, .failed > svg, .resuming > svg { color: var(--bad); }
+.rejected .state, .failed .state, .resuming .state { color: var(--text); }
+.actions { display: flex; flex-wrap: wrap; gap: 8px; }
+:is(.rejected, .failed, .canceled) > div { grid-column: 2 / -1; }
+:is(.rejected, .failed, .canceled) .actions { margin-top: 10px; }
+.report button { min-height: 24px; padding: 0 8px; font-size: .8125rem; }
 progress { appearance: none; display: block; width: 100%; height: 6px; margin-top: 8px; border: 0; border-radius: 3px;
   overflow: hidden; background: var(--border); color: var(--accent); }
 progress::-webkit-progress-bar { background: var(--border); }
@@ -83,6 +101,7 @@ const ICONS = {
   stored: "M5 13l4.5 4.5L19 7",
   rejected: "M6 6l12 12M18 6L6 18",
   failed: "M12 7v6m0 4v.01",
+  resuming: "M12 8v5m0 3v.01M12 3a9 9 0 1 0 .01 0",
 };
 
 /** Return a new element with properties, attributes and children. */
@@ -174,6 +193,8 @@ class SluiceUpload extends HTMLElement {
   #input;
   #live;
   #label;
+  #chooser;
+  #replaced;
 
   connectedCallback() {
     if (this.shadowRoot) return;
@@ -190,9 +211,15 @@ class SluiceUpload extends HTMLElement {
     const drop = make("span", { className: "muted" });
     this.#label = make("label", {}, icon(ICONS.choose, 28), make("strong"), drop, this.#input);
     this.#label.part = "drop";
+    this.#chooser = make("input", { type: "file", accept, hidden: true });
+    this.#chooser.onchange = () => {
+      const [file] = this.#chooser.files;
+      this.#chooser.value = "";
+      if (file) this.#replace(this.#replaced, file);
+    };
     this.#list = make("ul");
     this.#live = make("p", { className: "live", role: "status" });
-    root.append(this.#label, this.#list, this.#live);
+    root.append(this.#label, this.#list, this.#live, this.#chooser);
     this.#takeDrops();
     this.#show();
     this.#loadWords();
@@ -220,6 +247,8 @@ class SluiceUpload extends HTMLElement {
     choose.textContent = this.#words[this.#mostFiles === 1 ? "choose_one" : "choose"];
     drop.textContent = this.#words.drop;
     this.#list.ariaLabel = this.#words.sending;
+    const { locale: lang = "en", direction: dir = "ltr" } = this.#words;
+    for (const part of [this.#label, this.#list, this.#live]) Object.assign(part, { lang, dir });
     for (const upload of this.#queue) this.#draw(upload);
   }
 
@@ -238,16 +267,37 @@ class SluiceUpload extends HTMLElement {
 
   #add(files) {
     for (const file of files) {
-      const row = make("li");
-      const key = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // there is none without TLS
-      const upload = { file, row, key, state: "waiting", share: 0, text: "" };
+      const upload = { row: make("li") };
       this.#queue.push(upload);
-      this.#list.append(row);
-      const counted = this.#queue.filter((each) => each.state !== "rejected" && each.state !== "canceled");
-      if (counted.length <= this.#mostFiles) this.#draw(upload);
-      else this.#end(upload, "rejected", this.#words.too_many, { reason: "too_many" });
+      this.#list.append(upload.row);
+      this.#begin(upload, file);
     }
     this.#next();
+  }
+
+  /** Let a file wait for its turn, if there are not too many of them. */
+  #begin(upload, file) {
+    const key = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // there is none without TLS
+    Object.assign(upload, { file, key, state: "waiting", share: 0, text: "", location: null, reportId: null, since: null });
+    const counted = this.#queue.filter((each) => each.state !== "rejected" && each.state !== "canceled");
+    if (counted.length <= this.#mostFiles) this.#draw(upload);
+    else this.#end(upload, "rejected", this.#words.too_many, { reason: "too_many" });
+  }
+
+  #replace(upload, file) {
+    this.#begin(upload, file);
+    upload.row.querySelector(".actions button").focus();
+    this.#next();
+  }
+
+  /** Remove a file from the list; who did it by keyboard goes on at the next one. */
+  #remove(upload) {
+    const { row, file } = upload;
+    const beside = row.nextElementSibling ?? row.previousElementSibling;
+    this.#queue.splice(this.#queue.indexOf(upload), 1);
+    row.remove();
+    (beside?.querySelector(".actions button") ?? this.#input).focus();
+    this.#live.textContent = `${file.name}: ${this.#words.removed}`;
   }
 
   /** Send the files one after the other. */
@@ -271,7 +321,8 @@ class SluiceUpload extends HTMLElement {
     const watch = {
       signal: upload.abort.signal,
       progress: (sent, total) => {
-        upload.share = total ? Math.round((100 * sent) / total) : 100;
+        upload.share = total ? sent / total : 1;
+        upload.since ??= { share: upload.share, time: Date.now() };
         this.#move(upload, sent >= total ? "checking" : "uploading");
       },
     };
@@ -289,23 +340,30 @@ class SluiceUpload extends HTMLElement {
   /** Send a file; a resumable one continues by itself where it was interrupted. */
   async #sendPatiently(upload, headers, watch) {
     if (!upload.tusEndpoint || upload.file.size <= TUS_ABOVE) return sendForm(upload, headers, watch);
-    for (const seconds of [...RETRY_SECONDS, null]) {
+    for (let tries = 0, reached = 0; ; tries += 1) {
       let response = null;
+      let lost = null;
       try {
         response = await sendTus(upload, headers, watch);
+        if (response.status < 500 && response.status !== 409) return response;
       } catch (fault) {
-        if (!(fault instanceof ConnectionLost) || seconds === null) throw fault;
+        if (!(fault instanceof ConnectionLost)) throw fault;
+        lost = fault;
       }
-      const isPassing = response === null || response.status >= 500 || response.status === 409;
-      if (!isPassing || seconds === null) return response;
+      if (upload.share > reached) [tries, reached] = [0, upload.share];
+      if (tries === RETRY_SECONDS.length && lost) throw lost;
+      if (tries === RETRY_SECONDS.length) return response;
+      if (lost) this.#move(upload, "resuming");
+      upload.since = null;
       const asked = Number(response?.getResponseHeader("Retry-After")) || 0;
-      await this.#pause(Math.max(seconds, Math.min(asked, 30)), watch.signal);
+      await this.#pause(Math.max(RETRY_SECONDS[tries], Math.min(asked, 30)), watch.signal);
     }
   }
 
   #pause(seconds, signal) {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(resolve, 1000 * seconds);
+      addEventListener("online", resolve, { once: true, signal });
       signal.addEventListener("abort", () => {
         clearTimeout(timer);
         reject(new Canceled());
@@ -323,6 +381,7 @@ class SluiceUpload extends HTMLElement {
     }
     const { data, report } = body;
     const reportId = data?.report_id ?? report?.report_id ?? null;
+    upload.reportId = reportId;
     if (response.status < 300 && data) {
       this.#end(upload, "stored", this.#words.stored, { fileId: data.file_id, reportId });
     } else if (response.status === 401) {
@@ -350,30 +409,84 @@ class SluiceUpload extends HTMLElement {
       if (state !== "uploading") this.#live.textContent = `${upload.file.name}: ${upload.text || this.#words[state]}`;
     }
     const bar = upload.row.querySelector("progress");
-    if (bar) bar.value = upload.share;
+    if (!bar) return;
+    bar.value = Math.round(100 * upload.share);
+    upload.row.querySelector(".state").textContent = this.#stateOf(upload);
+  }
+
+  /** Return a number in words, which keeps its own direction in a sentence, and is not broken into two lines. */
+  #number(value, options) {
+    const text = new Intl.NumberFormat(this.#words.locale, { numberingSystem: "latn", ...options }).format(value);
+    return `\u2068${text.replaceAll(" ", "\u00a0")}\u2069`;
+  }
+
+  #size(bytes) {
+    let step = 0;
+    for (; bytes >= 1024 && step < UNITS.length - 1; step += 1) bytes /= 1024;
+    return this.#number(bytes, { style: "unit", unit: UNITS[step], maximumFractionDigits: step > 1 ? 1 : 0 });
+  }
+
+  /** Return what is shown below the name of a file: while it is sent, how much of it, and how long it takes. */
+  #stateOf({ state, text, share, since, file }) {
+    if (text || state !== "uploading" || !since) return text || this.#words[state];
+    const { progress, time_left } = this.#words;
+    const sizes = progress.replace("{size}", this.#size(share * file.size)).replace("{max_size}", this.#size(file.size));
+    const parts = [this.#number(share, { style: "percent" }), sizes];
+    const seconds = (Date.now() - since.time) / 1000;
+    if (seconds > 2 && share > since.share) {
+      const left = ((1 - share) * seconds) / (share - since.share);
+      const [unit, length] = left < 60 ? ["second", 1] : left < 3600 ? ["minute", 60] : ["hour", 3600];
+      const time = this.#number(Math.ceil(left / length), { style: "unit", unit, unitDisplay: "long" });
+      parts.push(time_left.replace("{duration}", time));
+    }
+    return parts.join(" · ");
   }
 
   #draw(upload) {
     const { row, state, file } = upload;
-    const isOpen = ["waiting", "uploading", "checking"].includes(state);
+    const isOpen = ["waiting", "uploading", "checking", "resuming"].includes(state);
     const hadFocus = row.contains(this.shadowRoot.activeElement);
     row.className = state;
-    const what = make("div", {}, make("bdi", { textContent: file.name }),
-      make("p", { className: "state", textContent: upload.text || this.#words[state] }));
-    if (state === "uploading" || state === "checking") {
+    const what = make("div", {}, make("p", { className: "name" }, make("bdi", { textContent: file.name })),
+      make("p", { className: "state", textContent: this.#stateOf(upload) }));
+    if (isOpen && state !== "waiting") {
       const ariaLabel = `${this.#words.uploading}: ${file.name}`;
-      what.append(make("progress", { max: 100, value: upload.share, ariaLabel }));
+      what.append(make("progress", { max: 100, value: Math.round(100 * upload.share), ariaLabel }));
     }
-    row.replaceChildren(icon(ICONS[state] ?? ICONS.file, 18), what);
-    if (isOpen || state === "failed" || state === "canceled") {
-      const word = this.#words[isOpen ? "cancel" : "retry"];
-      const button = make("button", { type: "button", textContent: word, ariaLabel: `${word}: ${file.name}` });
-      button.onclick = () => (isOpen ? this.#cancel(upload) : this.#retry(upload));
-      row.append(button);
-      if (hadFocus) button.focus();
-    } else if (hadFocus) {
-      this.#input.focus();
-    }
+    if (upload.reportId && state !== "stored") what.append(this.#reportOf(upload));
+    const actions = make("div", { className: "actions" });
+    const offer = (word, onclick) => actions.append(this.#button(word, file.name, onclick));
+    if (isOpen) offer("cancel", () => this.#cancel(upload));
+    if (state === "failed" || state === "canceled") offer("retry", () => this.#retry(upload));
+    if (state === "rejected") offer("replace", () => this.#choose(upload));
+    if (!isOpen && state !== "stored") offer("remove", () => this.#remove(upload));
+    row.replaceChildren(icon(ICONS[state] ?? ICONS.file, 18), what, actions);
+    if (hadFocus) (actions.querySelector("button") ?? this.#input).focus();
+  }
+
+  #button(word, about, onclick) {
+    const textContent = this.#words[word];
+    return make("button", { type: "button", textContent, ariaLabel: `${textContent}: ${about}`, onclick });
+  }
+
+  /** Return the number under which the people who run the page find what happened. */
+  #reportOf({ reportId }) {
+    const code = make("code", { textContent: reportId });
+    const button = this.#button("copy", reportId, async () => {
+      try {
+        await navigator.clipboard.writeText(reportId); // there is none without TLS
+      } catch {
+        getSelection().selectAllChildren(code);
+        if (!document.execCommand("copy")) return;
+      }
+      button.textContent = this.#live.textContent = this.#words.copied;
+    });
+    return make("p", { className: "report" }, `${this.#words.report}: `, code, button);
+  }
+
+  #choose(upload) {
+    this.#replaced = upload;
+    this.#chooser.click();
   }
 
   #cancel(upload) {
@@ -382,7 +495,7 @@ class SluiceUpload extends HTMLElement {
   }
 
   #retry(upload) {
-    Object.assign(upload, { state: "waiting", text: "", share: 0 });
+    Object.assign(upload, { state: "waiting", text: "", share: 0, since: null, reportId: null });
     this.#draw(upload);
     this.#next();
   }
