@@ -53,7 +53,7 @@ def test_check_reports_stale_and_missing_pages(tmp_path: Path) -> None:
 
 
 def test_generates_missing_pages_and_no_page_is_stale(tmp_path: Path) -> None:
-    assert run_in_subprocess("docs", "--root", str(tmp_path)).returncode == 0
+    assert run_in_process("docs", "--root", str(tmp_path)).returncode == 0
     for name in GENERATED:
         assert (tmp_path / name).read_text(encoding="utf-8") == _page(name), name
 
