@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -108,7 +109,8 @@ def main() -> None:
             made = re.search(r"ten_[0-9a-z]+", sluice(environment, "demo", "--url", url))
             if made is None:
                 raise SystemExit("The demo was not made.")
-            browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+            chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
             take(browser, environment, url, made[0])
             browser.close()
 

@@ -1,5 +1,6 @@
 """The site of the documentation: it builds strictly, loads nothing from elsewhere, and has each page as Markdown."""
 
+import json
 import re
 import subprocess
 import sys
@@ -112,3 +113,11 @@ def test_every_page_has_a_markdown_twin_that_the_list_for_agents_names(site: Pat
 def test_the_site_has_every_page_of_the_documentation(site: Path) -> None:
     for page in DOCS.rglob("*.md"):
         assert (site / page.relative_to(DOCS)).with_suffix(".html").is_file()
+
+
+def test_search_for_a_password_protected_pdf_leads_to_the_policy(site: Path) -> None:
+    """The search of the site shows the sections that have every word."""
+    sections = json.loads((site / "search.json").read_text(encoding="utf-8"))["items"]
+    words = ("password", "protected", "pdf")
+    found = [each["location"] for each in sections if all(word in each["text"].lower() for word in words)]
+    assert any(place.startswith("reports.html") for place in found), found

@@ -80,7 +80,7 @@ class ContentTypes(Policy):
 
 
 class EncryptedContent(Policy):
-    """Refuse files that are protected by a password, and archives with such members."""
+    """Refuse password-protected files (PDF, Office documents), and archives with such members."""
 
     group = "check"
     label = "Password protection"
