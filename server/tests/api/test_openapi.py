@@ -27,7 +27,7 @@ EXAMPLES = amount("DESCRIBED", short=1, full=50)
 
 @pytest.fixture(scope="module")
 def document(service: Service) -> dict[str, Any]:
-    response = httpx.get(f"{service.url}/openapi.json")
+    response = httpx.get(f"{service.url}/openapi.json", timeout=60)
     assert response.status_code == 200
     found: dict[str, Any] = response.json()
     for methods in found["paths"].values():
@@ -77,7 +77,7 @@ def test_document_is_openapi_3_1_with_valid_schemas_and_words_for_readers(docume
 
 
 def test_responses_that_operations_share_are_written_once(service: Service) -> None:
-    response = httpx.get(f"{service.url}/openapi.json")
+    response = httpx.get(f"{service.url}/openapi.json", timeout=60)
     written = [
         json.dumps(one, sort_keys=True)
         for methods in response.json()["paths"].values()
