@@ -9,7 +9,6 @@ from typing import Final
 
 from PIL import Image, ImageChops, ImageOps, ImageStat
 
-from tests.inspection.formats import docx_samples, xlsx_samples
 from tests.inspection.formats.scan_samples import draw_scan
 
 Part = tuple[float, float, float, float]
@@ -69,6 +68,18 @@ def looks_like(path: Path, picture: Image.Image) -> bool:
     return present.size == picture.size and max(ImageStat.Stat(ImageChops.difference(present, picture)).mean) < 3
 
 
+def _empty_paragraphs() -> bytes:
+    from tests.inspection.formats.docx_samples import document  # noqa: PLC0415  (its samples take a second)
+
+    return document(lambda opened: [opened.add_paragraph() for _ in range(20)])
+
+
+def _empty_sheets() -> bytes:
+    from tests.inspection.formats.xlsx_samples import workbook  # noqa: PLC0415  (likewise)
+
+    return workbook(second=lambda _: None)
+
+
 def _white_page() -> bytes:
     file = io.BytesIO()
     Image.new("L", (620, 877), 255).save(file, "JPEG")
@@ -87,8 +98,8 @@ def _silent_recording() -> bytes:
 
 _OTHERS: Final[Mapping[str, Callable[[], bytes]]] = {
     "white_page": _white_page,
-    "empty_paragraphs": lambda: docx_samples.document(lambda opened: [opened.add_paragraph() for _ in range(20)]),
-    "empty_sheets": lambda: xlsx_samples.workbook(second=lambda _: None),
+    "empty_paragraphs": _empty_paragraphs,
+    "empty_sheets": _empty_sheets,
     "white_space": lambda: b" \t\r\n" * 200,
     "silence": _silent_recording,
 }

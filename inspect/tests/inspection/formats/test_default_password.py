@@ -30,7 +30,7 @@ def inspected(data: bytes, name: str) -> Report:
 
 @each_row(
     ("name", "data", "sheets"),
-    [
+    lambda: [
         ("a.xlsx", agile(XLSX), 1),
         ("a.xlsx", standard(XLSX), 1),
         ("a.xls", workbook(rc4_stream()), 2),
@@ -68,7 +68,7 @@ def test_threat_in_what_is_decrypted_is_found() -> None:
 
 @each_row(
     ("name", "data"),
-    [
+    lambda: [
         ("a.xlsx", agile(XLSX, "another")),
         ("a.xlsx", agile(XLSX, spins=1_000_001)),
         ("a.xls", workbook(rc4_stream().replace(SALT, SALT[::-1]))),
