@@ -345,7 +345,7 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
 # By a word of the annotation, where the name alone is not enough.
 ANNOTATED: Final[Mapping[str, Any]] = {
     "SliceRequest": SliceRequest(20, before=f"{NOW.isoformat()}~x"),
-    "AuditFilter": AuditFilter("a", "x", NOW, NOW, "done", "r"),
+    "AuditFilter": AuditFilter("a", "x", NOW, NOW, "done", "r", "t"),
     "FileFilter": FileFilter("c", "u", "s", "f", "t", NOW, NOW, 1, "quarantined", (("n", "v"),), reason="r"),
     "Secret": Secret("ten_1", "ses_1", "x"),
 }

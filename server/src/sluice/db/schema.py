@@ -452,6 +452,15 @@ audit_events = Table(
     Index("ix_audit_events_by_actor", "tenant_id", "actor_id", "event_id"),
     Index("ix_audit_events_by_action", "tenant_id", "action", "event_id"),
     Index("ix_audit_events_by_both", "tenant_id", "actor_id", "action", "event_id"),
+    # What was done to one thing: the history of a file. Uploads write no entry.
+    Index(
+        "ix_audit_events_by_target",
+        "tenant_id",
+        "target",
+        "event_id",
+        sqlite_where=text("target IS NOT NULL"),
+        postgresql_where=text("target IS NOT NULL"),
+    ),
     Index("ix_audit_events_age", "created_at"),
 )
 

@@ -98,6 +98,7 @@ class DeletedFileRow:
     sha256: str
     uploaded_by: str
     uploaded_by_name: str
+    report_id: str
     created_at: datetime
     deleted_at: datetime
     due_at: datetime
@@ -186,11 +187,13 @@ class Quarantined:
     original_filename: str
     size_bytes: int
     sha256: str
+    created_at: datetime
     threat: str | None
     scanned_with: str | None
     scanned_at: datetime | None
     quarantined_at: datetime
     uploaded_by: str
+    uploaded_by_name: str
     report_id: str
     content_type: str
     rescan_at: datetime | None

@@ -81,6 +81,7 @@ def _filter(visit: Visit) -> AuditFilter:
         before=period.before,
         outcome=next((each for each in _OUTCOMES if each == outcome), None),
         reason=visit.asked("reason"),
+        target=visit.asked("target"),
     )
 
 

@@ -1,0 +1,59 @@
+"""The pages of one thing: the history of a file, a key and its uploads, a bucket and its probe, scans, test uploads."""
+
+import re
+
+import pytest
+
+from tests.api.responses import data
+from tests.api.samples import eicar
+from tests.console.users import User, signed_in
+from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
+
+
+def history(page: str) -> list[str]:
+    """The entries of the history of a file as texts without their times."""
+    entries = re.findall(r"(?s)<li><span class=\"soft\">.*?</span><div>(.*?)</div></li>", page)
+    return [" ".join(re.sub(r"<[^>]*>", " ", entry).split()) for entry in entries]
+
+
+def test_history_of_a_file_is_its_upload_and_what_was_done_to_it(client: ApiClient, admin: User) -> None:
+    key = client.create_key("upload", name="Ada & co")
+    context = client.create_context()
+    file_id = client.with_credential(key).store("note.txt", context=context)
+    path = f"/files/{file_id}"
+    uploaded = ["Stored", "Judged Accepted", "Uploaded by Ada &amp; co"]
+    assert history(admin.get(path).text) == uploaded
+    assert admin.post(f"{path}/hold", reason="Case <7>").status_code == 303
+    with signed_in(client, "metadata") as user:
+        page = user.get(path).text
+        assert [entry.partition(" by ")[0] for entry in history(page)] == [
+            "Held",
+            "Stored",
+            "Judged Accepted",
+            "Uploaded",
+        ]
+        assert "/console/audit" not in page
+    assert admin.post(f"{path}/unhold").status_code == 303
+    assert admin.post("/files/delete", file_id=file_id, sure="yes").status_code == 303
+    page = admin.get(path).text
+    assert history(page) == ["Deleted by Ada", "Unheld by Ada", "Held by Ada Case &lt;7&gt;", *uploaded]
+    assert f'href="/console/audit?target={file_id}"' in page
+    assert f'href="/console/actor?id={key.api_key_id}"' in page
+    assert "3 of 3 entries" in admin.get(f"/audit?target={file_id}").text
+    assert "No entry matches" in admin.get("/audit?target=file_none").text
+    with signed_in(client, "metadata") as user:
+        assert history(user.get(path).text) == ["Deleted", *uploaded]
+
+
+def test_history_of_a_file_in_quarantine_is_for_reviewers_too(client: ApiClient, admin: User) -> None:
+    context = client.create_context(check_modes={"malware": "quarantine"})
+    file_id = data(client.upload("tool.txt", eicar(), context=context), 201)["file_id"]
+    uploaded = ["Stored, in quarantine", "Judged Quarantined: virus detected"]
+    with signed_in(client, "review") as user:
+        assert history(user.get(f"/quarantine/{file_id}").text)[:2] == uploaded
+    assert admin.post(f"/quarantine/{file_id}/download").status_code == 200
+    entries = history(admin.get(f"/quarantine/{file_id}").text)
+    assert entries[:3] == ["Quarantine downloaded by Ada", *uploaded]
+    assert history(admin.get(f"/files/{file_id}").text) == entries
