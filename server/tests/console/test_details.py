@@ -57,3 +57,23 @@ def test_history_of_a_file_in_quarantine_is_for_reviewers_too(client: ApiClient,
     entries = history(admin.get(f"/quarantine/{file_id}").text)
     assert entries[:3] == ["Quarantine downloaded by Ada", *uploaded]
     assert history(admin.get(f"/files/{file_id}").text) == entries
+
+
+def test_page_of_a_key_has_its_limits_and_last_uploads(client: ApiClient, admin: User) -> None:
+    context = client.create_context(allowed_extensions=["txt"])
+    body = {"name": "Ada & co", "scopes": ["upload"], "contexts": [context], "rate_per_minute": 77}
+    made = data(client.post("/api-keys", body), 201)
+    sender = client.with_credential(made["api_key"])
+    stored = data(sender.upload("note.txt", context=context), 201)["report_id"]
+    refused = sender.upload("tool.exe", b"MZ", context=context)
+    client.store("other.txt", context=context)
+    path = f"/keys/{made['api_key_id']}"
+    assert f'<a href="/console{path}"><bdi>Ada &amp; co' in admin.get("/keys").text
+    page = admin.get(path).text
+    rows = re.findall(r'(?s)<tr><td class="name"><a href="/console/reports/(\w+)".*?<td class="number">(\d\w\w)<', page)
+    assert rows == [(refused.json()["report"]["report_id"], str(refused.status_code)), (stored, "201")]
+    assert "2 uploads with it in the newest 10,000 of all" in page
+    assert "Extension not allowed" in page
+    assert "77 a minute" in page
+    assert f"/console/contexts/{context}" in page
+    assert admin.get("/keys/key_none").status_code == 404

@@ -79,6 +79,7 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/buckets/bkt_unknown/delete": {"POST": ADMIN},
     "/keys": {"GET": ADMIN},
     "/keys/new": {"GET": ADMIN, "POST": ADMIN},
+    "/keys/key_unknown": {"GET": ADMIN},
     "/keys/key_unknown/rotate": {"GET": ADMIN, "POST": ADMIN},
     "/keys/key_unknown/status": {"POST": ADMIN},
     "/tokens": {"GET": ADMIN},

@@ -315,7 +315,7 @@ _PLAIN: Final[dict[str, Any]] = (
 )
 ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
     "request": PageRequest(1, 20),
-    "wanted": DecisionFilter("c", "rejected", "r", "a", "f", NOW, NOW),
+    "wanted": DecisionFilter("c", "rejected", "r", "a", "f", NOW, NOW, among_newest=3),
     "context": CONTEXT,
     "owned": [("ten_1", "f")],
     "parts": [SimpleNamespace(start=0, size=1, object_key="k")],

@@ -226,6 +226,7 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("GET", "/console/keys", Scope.ADMIN, keys.show_list),
     Screen("GET", "/console/keys/new", Scope.ADMIN, keys.show_new),
     Screen("POST", "/console/keys/new", Scope.ADMIN, keys.create, "api_key.created"),
+    Screen("GET", "/console/keys/{api_key_id}", Scope.ADMIN, keys.show),
     Screen("GET", "/console/keys/{api_key_id}/rotate", Scope.ADMIN, keys.show_rotate),
     Screen("POST", "/console/keys/{api_key_id}/rotate", Scope.ADMIN, keys.rotate, "api_key.rotated"),
     Screen(
