@@ -6,7 +6,8 @@ import pytest
 
 from tests.api.responses import data
 from tests.api.samples import eicar
-from tests.console.users import User, signed_in
+from tests.console.users import User, match, signed_in
+from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
 
 pytestmark = pytest.mark.engine
@@ -77,3 +78,29 @@ def test_page_of_a_key_has_its_limits_and_last_uploads(client: ApiClient, admin:
     assert "77 a minute" in page
     assert f"/console/contexts/{context}" in page
     assert admin.get("/keys/key_none").status_code == 404
+
+
+def test_bucket_is_probed_step_by_step(client: ApiClient, s3: RadosGateway, admin: User) -> None:
+    place = s3.fresh_bucket()
+    path = f"/buckets/{client.add_bucket(name='second', default_bucket=place)['config_id']}"
+
+    def steps(page: str) -> list[tuple[str, str]]:
+        return re.findall(
+            r'(?s)<li class="spread"><span>([^<]+).*?class="(?:badge|tag)[^"]*">([^<]+)</span>\s*</span></li>', page
+        )
+
+    added = steps(admin.get(path).text)
+    assert [outcome for _label, outcome in added] == ["Pass"] * 7, "it was probed when it was added"
+    s3.client.delete_bucket(Bucket=place)
+    page = admin.follow(admin.post(f"{path}/probe"))
+    assert "does not work" in page
+    assert [outcome for _label, outcome in steps(page)] == ["Pass", "Pass", "Fail", *["not made"] * 4]
+    assert "There is no bucket of this name." in page
+    assert '<span class="tag">404 NoSuchBucket</span>' in page
+    row = match(f'(?s)<tr><td class="name"><a href="/console{path}.*?</tr>', admin.get("/buckets").text)
+    assert "Fail" in row
+    assert "There is no bucket of this name." in row
+    s3.client.create_bucket(Bucket=place)
+    assert "was tried out and works" in admin.follow(admin.post(f"{path}/probe"))
+    assert s3.keys(place) == []
+    assert f'{path}"' in admin.get("/audit?action=bucket.probed").text

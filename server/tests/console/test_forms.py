@@ -38,6 +38,7 @@ FAILED: Final[dict[str, tuple[dict[str, str], int, str, str]]] = {
     "/contexts/{context_key}/unhold": ({}, 303, "", ""),
     "/buckets/new": ({"name": "kept", "access_key_id": "short"}, 422, "Add a bucket", 'value="kept"'),
     "/buckets/{config_id}/default": ({}, 303, "", ""),
+    "/buckets/{config_id}/probe": ({}, 303, "", ""),
     "/buckets/{config_id}/change": ({"name": LONG}, 409, "first", LONG.strip()),
     "/buckets/{config_id}/delete": ({"sure": "yes"}, 409, "first", ""),
     "/keys/new": ({"name": "kept", "scope.upload": "on", "expires_in_days": "999"}, 422, "New API key", 'value="kept"'),

@@ -75,6 +75,7 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/buckets/new": {"GET": ADMIN, "POST": ADMIN},
     "/buckets/bkt_unknown": {"GET": ADMIN},
     "/buckets/bkt_unknown/default": {"POST": ADMIN},
+    "/buckets/bkt_unknown/probe": {"POST": ADMIN},
     "/buckets/bkt_unknown/change": {"POST": ADMIN},
     "/buckets/bkt_unknown/delete": {"POST": ADMIN},
     "/keys": {"GET": ADMIN},

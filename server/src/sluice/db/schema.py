@@ -64,6 +64,8 @@ storage_configs = Table(
     Column("is_active", Boolean, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=True),
+    # The last time that it was tried out, step by step: see `buckets.bucket.BucketProbe`.
+    Column("last_probe", Document, nullable=True),
     UniqueConstraint("tenant_id", "name"),
     UniqueConstraint("tenant_id", "config_id"),
 )
