@@ -7,6 +7,7 @@ import pytest
 from tests.api.responses import data
 from tests.api.samples import eicar
 from tests.console.users import User, match, signed_in
+from tests.scanning.waiting import until
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
 
@@ -104,3 +105,16 @@ def test_bucket_is_probed_step_by_step(client: ApiClient, s3: RadosGateway, admi
     assert "was tried out and works" in admin.follow(admin.post(f"{path}/probe"))
     assert s3.keys(place) == []
     assert f'{path}"' in admin.get("/audit?action=bucket.probed").text
+
+
+def test_stored_file_is_scanned_again_and_shows_what_came_out(client: ApiClient, admin: User) -> None:
+    path = f"/files/{client.store('note.txt', context=client.create_context())}"
+    assert "Nothing was found" not in admin.get(path).text
+    with signed_in(client, "metadata") as user:
+        assert "Scan it again" not in user.get(path).text
+    with signed_in(client, "metadata", "review") as user:
+        assert "It is scanned next by the worker" in user.follow(user.post(f"{path}/rescan", comment="New signatures"))
+    assert until(lambda: "<dt>Result</dt><dd>Nothing was found</dd>" in admin.get(path).text)
+    page = admin.get(path).text
+    assert "is scanned again soon" not in page
+    assert history(page)[:2] == ["Scanned again Nothing was found", "Rescan asked by Ada New signatures"]

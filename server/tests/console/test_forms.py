@@ -21,6 +21,7 @@ FAILED: Final[dict[str, tuple[dict[str, str], int, str, str]]] = {
     "/files/export?q=kept&state=gone": ({}, 422, "Files", "kept"),
     "/jobs/new?q=kept&min_size=large": ({"format": "csv"}, 422, "New job", "kept"),
     "/files/{file_id}/link": ({"expires_in": "9"}, 422, "note.txt", ""),
+    "/files/{file_id}/rescan": ({"comment": LONG}, 422, "note.txt", LONG),
     "/files/{file_id}/hold": ({"reason": LONG}, 422, "note.txt", LONG),
     "/files/{file_id}/unhold": ({}, 303, "", ""),
     "/rejections?context={context_key}": ({"state": "gone", "group": "{group}"}, 422, "Rejections", '{group}" checked'),

@@ -43,6 +43,7 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/files/all": {"GET": DELETE, "POST": DELETE},
     "/files/export": {"POST": METADATA},
     "/files/file_unknown": {"GET": METADATA},
+    "/files/file_unknown/rescan": {"POST": REVIEW},
     "/files/file_unknown/receipt": {"GET": METADATA},
     "/files/file_unknown/link": {"POST": DOWNLOAD},
     "/files/file_unknown/hold": {"POST": ADMIN},

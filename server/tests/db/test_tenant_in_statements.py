@@ -236,7 +236,9 @@ _COLUMNS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("change", "rows", "number", "bytes", "length"), -1),
     **dict.fromkeys(("metadata", "scopes", "allowed_extensions"), ()),
     "upload_rate_limit": None,
+    "last_probe": None,
     "expires_at": NOW,
+    "scanned_at": NOW,
     "row": lambda: {"report_id": "rep_1", "tenant_id": "ten_1"},
 }
 

@@ -114,6 +114,14 @@ PAGES: Final[Sequence[Screen]] = (
     Screen("POST", "/console/files/all", Scope.DELETE, jobs.begin_all, "job.created", again="/console/files/all"),
     Screen("POST", "/console/files/export", Scope.METADATA, jobs.export_all, "job.created", again="/console/files"),
     Screen("GET", "/console/files/{file_id}", Scope.METADATA, files.show),
+    Screen(
+        "POST",
+        "/console/files/{file_id}/rescan",
+        Scope.REVIEW,
+        files.rescan,
+        "file.rescan_asked",
+        again="/console/files/{file_id}",
+    ),
     Screen("GET", "/console/files/{file_id}/receipt", Scope.METADATA, files.receipt),
     Screen(
         "POST",

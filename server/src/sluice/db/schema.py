@@ -130,6 +130,7 @@ contexts = Table(
 
 _IN_QUARANTINE = text("quarantined_at IS NOT NULL")
 _RESCAN_ASKED = text("quarantined_at IS NOT NULL AND rescan_at IS NOT NULL")
+_RESCAN_WANTED = text("rescan_asked_at IS NOT NULL")
 
 files = Table(
     "files",
@@ -164,6 +165,8 @@ files = Table(
     # Not rescanned before this moment: a worker has claimed the file, or failed on it. In quarantine: when a reviewer
     # wants it scanned.
     Column("rescan_at", Moment, nullable=True),
+    # When a reviewer asked to scan a file again that is not in quarantine.
+    Column("rescan_asked_at", Moment, nullable=True),
     # A mark beside the state, so that listings, quota and deletion do not change: only downloads check it.
     Column("quarantined_at", Moment, nullable=True),
     # The threat that the last infected scan named. It outlives a release from quarantine, which is for this threat
@@ -192,6 +195,7 @@ files = Table(
         postgresql_where=_IN_QUARANTINE,
     ),
     Index("ix_files_rescans_asked", "rescan_at", sqlite_where=_RESCAN_ASKED, postgresql_where=_RESCAN_ASKED),
+    Index("ix_files_rescans_wanted", "rescan_asked_at", sqlite_where=_RESCAN_WANTED, postgresql_where=_RESCAN_WANTED),
 )
 
 # The condition of the indexes below, as a literal: with a parameter in its place, no planner would know that they hold

@@ -204,6 +204,23 @@ class Quarantined:
     detail: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class LastScan:
+    """The last scan of a stored file, and since when a reviewer wants another one.
+
+    `threat` is what the last scan that found something has named; the file was released from quarantine for it, or is
+    there. Of a later scan than that of the upload, `reason` says why it is not clean, as long as its decision is kept.
+    """
+
+    scanned_at: datetime | None
+    scanned_with: str | None
+    threat: str | None
+    rescan_asked_at: datetime | None
+    is_rescan: bool = False
+    reason: str | None = None
+    detail: str = ""
+
+
 def metadata_text(value: object) -> str | None:
     """Return a value of a file's metadata as the search compares it; None: it compares none of this type."""
     if isinstance(value, bool):

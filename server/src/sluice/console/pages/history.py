@@ -11,8 +11,9 @@ from sluice.console.templating import show_words
 from sluice.console.visit import Visit
 from sluice.errors import NotFound
 from sluice.files import Quarantined
-from sluice.files.record import DeletedFileRow, FileRecord, Life
+from sluice.files.record import DeletedFileRow, FileRecord, LastScan, Life
 from sluice.kit.paging import SliceRequest
+from sluice.uploads.reasons import Reason
 from sluice.uploads.report import VerdictReport
 
 _SHOWN: Final = SliceRequest(50)
@@ -59,9 +60,13 @@ async def history_of(
     *,
     quarantined: Quarantined | None = None,
     life: Life | None = None,
+    scan: LastScan | None = None,
 ) -> History:
     """Return what was done to a file. The entries of the audit log are for users who may read it."""
-    known = [*_uploaded(file, report), *_reviewed(file, quarantined, report), *_kept(file, life)]
+    known = [*_uploaded(file, report), *_reviewed(quarantined, report), *_kept(file, life)]
+    scanned_at = scan.scanned_at if scan is not None else None if quarantined is None else quarantined.scanned_at
+    if scanned_at is not None and scanned_at != file.created_at:
+        known.append(HistoryEntry(scanned_at, "Scanned again", reason="" if scan is None else scan_words(scan)))
     if not visit.allows(Scope.ADMIN):
         return History(file.file_id, _newest_first(known), has_more=False)
     wanted = AuditFilter(target=file.file_id)
@@ -82,6 +87,17 @@ async def history_of(
     return History(file.file_id, _newest_first([*audited, *others]), has_more=found.has_older)
 
 
+def scan_words(scan: LastScan) -> str:
+    """Return what came out of a later scan of a file."""
+    if not scan.is_rescan:  # its decision is no longer kept
+        return ""
+    if scan.reason is None:
+        return "Nothing was found"
+    if scan.threat is not None and scan.reason == Reason.VIRUS_DETECTED:
+        return f"Found: {scan.threat}"
+    return f"{show_words(scan.reason)}: {scan.detail}"
+
+
 def _newest_first(entries: Sequence[HistoryEntry]) -> Sequence[HistoryEntry]:
     return sorted(entries, key=lambda entry: entry.at, reverse=True)
 
@@ -94,9 +110,7 @@ def _uploaded(file: FileRecord | DeletedFileRow | Quarantined, report: VerdictRe
     yield HistoryEntry(file.created_at, "Uploaded", file.uploaded_by, file.uploaded_by_name)
 
 
-def _reviewed(
-    file: FileRecord | DeletedFileRow | Quarantined, quarantined: Quarantined | None, report: VerdictReport | None
-) -> Iterator[HistoryEntry]:
+def _reviewed(quarantined: Quarantined | None, report: VerdictReport | None) -> Iterator[HistoryEntry]:
     if quarantined is None:
         return
     if quarantined.reviewed_at is not None and quarantined.reviewed_by is not None:
@@ -105,8 +119,6 @@ def _reviewed(
         )
         by, actions = quarantined.reviewed_by, ("file.release_asked", "file.refusal_asked")
         yield HistoryEntry(quarantined.reviewed_at, what, by, by, actions=actions)
-    if quarantined.scanned_at not in (None, file.created_at):
-        yield HistoryEntry(quarantined.scanned_at, "Scanned again", reason=quarantined.scanned_with or "")
     if report is None or report.created_at != quarantined.quarantined_at:
         why = quarantined.threat or (quarantined.reason and show_words(quarantined.reason)) or ""
         yield HistoryEntry(quarantined.quarantined_at, "Quarantined", reason=why, actions=("file.quarantined",))
