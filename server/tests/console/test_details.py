@@ -118,3 +118,28 @@ def test_stored_file_is_scanned_again_and_shows_what_came_out(client: ApiClient,
     page = admin.get(path).text
     assert "is scanned again soon" not in page
     assert history(page)[:2] == ["Scanned again Nothing was found", "Rescan asked by Ada New signatures"]
+
+
+def test_test_upload_is_stored_for_a_day_or_rejected(client: ApiClient, admin: User) -> None:
+    context = client.create_context(allowed_extensions=["docx", "csv"])
+    path = f"/integrate?context={context}&way=Python"
+    page = admin.follow(admin.post(path, context=context, sample="pass"))
+    file_id = match(r'href="/console/files/(\w+)">File', page)
+    assert "test-upload.csv" in page
+    assert "It is deleted after a day" in page
+    stored = data(client.get(f"/files/{file_id}/metadata"))
+    assert stored["metadata"] == {"test_upload": True}
+    assert re.search("<dt>Kept until</dt><dd><time[^>]*>in 23 h", admin.get(f"/files/{file_id}").text)
+    failed = admin.follow(admin.post(path, context=context, sample="fail"))
+    assert '<span class="tag">blank_document</span>' in failed
+    assert match(r'href="/console/reports/(\w+)">Report', failed)
+    lenient = client.create_context(allowed_extensions=["docx"], reject_blank_files=False)
+    assert "no sample with an extension that is allowed" in admin.get(f"/integrate?context={lenient}").text
+    failed = admin.follow(admin.post("/integrate", context=lenient, sample="fail"))
+    assert '<span class="tag">extension_not_allowed</span>' in failed
+    any_file = client.create_context(reject_blank_files=False, reject_corrupt_files=False)
+    assert "reject no sample" in admin.get(f"/integrate?context={any_file}").text
+    damaged = client.create_context(reject_blank_files=False)
+    assert "corrupt_file" in admin.follow(admin.post("/integrate", context=damaged, sample="fail"))
+    with signed_in(client, "metadata") as user:
+        assert "Test upload" not in user.get(path).text

@@ -47,6 +47,7 @@ FAILED: Final[dict[str, tuple[dict[str, str], int, str, str]]] = {
     "/keys/{api_key_id}/status?status=revoked": ({"status": "active"}, 409, "API keys", "revoked"),
     "/tokens/new": ({"context": "{context_key}", "max_files": "901"}, 422, "New upload token", 'value="901"'),
     "/tokens/{token_id}/revoke": ({}, 303, "", ""),
+    "/integrate": ({"context": "{context_key}", "sample": "x"}, 422, "Integrate", 'value="{context_key}" selected'),
     "/webhooks/new": ({"url": "ftp://kept.example"}, 422, "Add an endpoint", "ftp://kept.example"),
     "/webhooks/{endpoint_id}/edit": ({"url": "ftp://kept.example"}, 422, "Edit the endpoint", "ftp://kept.example"),
     "/webhooks/{endpoint_id}/test": ({}, 422, "{url}", ""),

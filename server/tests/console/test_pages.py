@@ -87,7 +87,7 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/tokens": {"GET": ADMIN},
     "/tokens/new": {"GET": ADMIN, "POST": ADMIN},
     "/tokens/utk_unknown/revoke": {"POST": ADMIN},
-    "/integrate": {"GET": METADATA},
+    "/integrate": {"GET": METADATA, "POST": UPLOAD},
     "/webhooks": {"GET": ADMIN},
     "/webhooks/new": {"GET": ADMIN, "POST": ADMIN},
     "/webhooks/whk_unknown": {"GET": ADMIN},

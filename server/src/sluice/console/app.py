@@ -265,6 +265,7 @@ PAGES: Final[Sequence[Screen]] = (
         again="/console/tokens",
     ),
     Screen("GET", "/console/integrate", Scope.METADATA, integrate.show),
+    Screen("POST", "/console/integrate", Scope.UPLOAD, integrate.send_test, again="/console/integrate"),
     Screen("GET", "/console/webhooks", Scope.ADMIN, webhooks.show_list),
     Screen("GET", "/console/webhooks/new", Scope.ADMIN, webhooks.show_new),
     Screen("POST", "/console/webhooks/new", Scope.ADMIN, webhooks.create, "webhook_endpoint.created"),
