@@ -31,7 +31,7 @@ SCREENS = (
     *("/rejections?state=reviewed", "/reports", "/reports/{report_id}", "/quarantine", "/quarantine/{quarantined_id}"),
     *("/contexts", "/contexts/new", "/contexts/claims", "/contexts/claims/edit", "/buckets", "/buckets/new", "/keys"),
     *("/keys/new", "/tokens", "/tokens/new", "/integrate", "/webhooks", "/webhooks/new", "/webhooks/{endpoint_id}"),
-    *("/audit", "/{actor}"),
+    *("/audit", "/{actor}", "/keys/{api_key_id}"),
 )
 WAYS = ("mouse", "keyboard", "no script") if LONG_RUN else ("keyboard",)
 LOOKS: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 360))
@@ -64,6 +64,7 @@ def ids(browser: Browser, demo: Demo, signed_in_state: Any) -> dict[str, str]:
         ("quarantined_id", "/console/quarantine", "td.name a"),
         ("endpoint_id", "/console/webhooks", "td.name a"),
         ("job_id", "/console/jobs", "td.name a"),
+        ("api_key_id", "/console/keys", "td.name a"),
         ("actor", "/console/audit", "tbody a.inline"),
     ):
         page.goto(path)

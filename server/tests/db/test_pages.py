@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
+from sluice.audit import AuditFilter
+from sluice.audit.repository import list_slice
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.files import repository
-from sluice.kit.paging import PageRequest
+from sluice.kit.paging import PageRequest, SliceRequest
 from tests.db.rows import add_file, add_tenant
 
 _INDEXES = {
@@ -75,3 +77,18 @@ async def test_filters_use_covering_index(wanted: tuple[str | None, str | None],
     kind = "COVERING INDEX" if tables.is_sqlite else "Index Only Scan"
     (line,) = [line for line in plan if kind in line]
     assert f" {_INDEXES[wanted]} " in line, plan
+
+
+async def test_history_of_a_thing_is_read_from_an_index(tables: Database) -> None:
+    with _record_statements(tables) as statements:
+        async with tables.reading(ALL_TENANTS) as connection:
+            await list_slice(connection, "ten_a", AuditFilter(target="file_x"), SliceRequest(50))
+    statement, parameters = statements[-1]
+    async with tables.reading(ALL_TENANTS) as connection:
+        if not tables.is_sqlite:
+            for name in ("seqscan", "bitmapscan", "sort"):
+                await connection.execute(text(f"SET LOCAL enable_{name} = off"))
+        explain = "EXPLAIN QUERY PLAN" if tables.is_sqlite else "EXPLAIN"
+        plan = str((await connection.exec_driver_sql(f"{explain} {statement}", parameters)).all())
+    assert "ix_audit_events_by_target" in plan
+    assert plan.count("TEMP B-TREE") <= 1  # the rows of the page, not all that were found

@@ -236,7 +236,9 @@ _COLUMNS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("change", "rows", "number", "bytes", "length"), -1),
     **dict.fromkeys(("metadata", "scopes", "allowed_extensions"), ()),
     "upload_rate_limit": None,
+    "last_probe": None,
     "expires_at": NOW,
+    "scanned_at": NOW,
     "row": lambda: {"report_id": "rep_1", "tenant_id": "ten_1"},
 }
 
@@ -315,7 +317,7 @@ _PLAIN: Final[dict[str, Any]] = (
 )
 ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
     "request": PageRequest(1, 20),
-    "wanted": DecisionFilter("c", "rejected", "r", "a", "f", NOW, NOW),
+    "wanted": DecisionFilter("c", "rejected", "r", "a", "f", NOW, NOW, among_newest=3),
     "context": CONTEXT,
     "owned": [("ten_1", "f")],
     "parts": [SimpleNamespace(start=0, size=1, object_key="k")],
@@ -345,7 +347,7 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
 # By a word of the annotation, where the name alone is not enough.
 ANNOTATED: Final[Mapping[str, Any]] = {
     "SliceRequest": SliceRequest(20, before=f"{NOW.isoformat()}~x"),
-    "AuditFilter": AuditFilter("a", "x", NOW, NOW, "done", "r"),
+    "AuditFilter": AuditFilter("a", "x", NOW, NOW, "done", "r", "t"),
     "FileFilter": FileFilter("c", "u", "s", "f", "t", NOW, NOW, 1, "quarantined", (("n", "v"),), reason="r"),
     "Secret": Secret("ten_1", "ses_1", "x"),
 }

@@ -18,6 +18,7 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import decisions, files
 from sluice.db.sql import now_plus
+from sluice.files import repository
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.scanner import Clean, EngineVersion, Infected, ScannerUnavailable, ScanResult, UnpackReport
@@ -241,6 +242,37 @@ async def test_an_infected_file_is_quarantined_and_not_scanned_again(environment
     environment.scanner.engine_version = EngineVersion("clamd 1.4.6", "27502")
     assert await environment.rescans().one_batch() == 1
     assert environment.scanner.seen == ["bad", "good", "good"]
+
+
+async def test_a_file_that_a_reviewer_wants_to_be_scanned_comes_first_until_it_has_a_verdict(
+    environment: RescanEnvironment,
+) -> None:
+    await environment.store_file("stale", day=1)
+    await environment.store_file("current", day=2, scanned_with=str(NEW))
+    async with environment.database.transaction("ten_1") as connection:
+        assert await repository.ask_rescan(connection, "ten_1", "file_current", only_quarantined=False)
+        assert not await repository.ask_rescan(connection, "ten_1", "file_stale")  # it is not in quarantine
+
+    async def unavailable(_words: str) -> ScanResult:
+        return ScannerUnavailable("unavailable", "clamd")
+
+    environment.scanner.respond = unavailable
+    assert await environment.rescans().one_batch() == 0
+    await environment.pass_time(timedelta(minutes=5))
+
+    async def infected(_words: str) -> ScanResult:
+        return Infected("Bad", NEW.engine, NEW.signatures, 1.0)
+
+    environment.scanner.respond = infected
+    assert await environment.rescans().one_batch() == 1
+    assert environment.scanner.seen == ["current", "current"]
+    assert await environment.quarantined() == {"current"}
+    async with environment.database.reading("ten_1") as connection:
+        scan = await repository.find_last_scan(connection, "ten_1", "file_current")
+    assert scan is not None
+    assert (scan.threat, scan.rescan_asked_at) == ("Bad", None)
+    assert await environment.rescans().one_batch() == 1
+    assert environment.scanner.seen[-1] == "stale"
 
 
 async def test_a_missing_object_does_not_stop_the_batch(environment: RescanEnvironment) -> None:

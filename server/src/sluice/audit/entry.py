@@ -80,7 +80,8 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """A filter of entries; None matches any. `since` is the first moment and `before` the first one too late.
+    """A filter of entries; None matches any. `target` is the id of the thing that an entry is about, `since` the first
+    moment and `before` the first one too late.
 
     `outcome`, and `reason`, a part of the words of the actor, are compared with the newest entries that meet the rest.
     """
@@ -91,6 +92,7 @@ class AuditFilter:
     before: datetime | None = None
     outcome: Outcome | None = None
     reason: str | None = None
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

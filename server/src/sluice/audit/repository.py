@@ -121,6 +121,8 @@ def _conditions(tenant_id: str, wanted: AuditFilter) -> list[ColumnElement[bool]
         conditions.append(columns.actor_id == wanted.actor_id)
     if wanted.action is not None:
         conditions.append(columns.action == wanted.action)
+    if wanted.target is not None:
+        conditions.append(columns.target == wanted.target)
     # By the id, which begins with its moment: so the indexes of the list serve the period too.
     if wanted.since is not None:
         conditions.append(columns.event_id >= first_id("aud", wanted.since))

@@ -81,4 +81,4 @@ class AuditLog:
 
 def _is_searchable(wanted: AuditFilter, *more: str | None) -> bool:
     """Return whether any row can hold these texts: PostgreSQL refuses to be asked for some."""
-    return is_plain("".join(filter(None, (wanted.actor_id, wanted.action, wanted.reason, *more))))
+    return is_plain("".join(filter(None, (wanted.actor_id, wanted.action, wanted.reason, wanted.target, *more))))

@@ -3,6 +3,6 @@
 How a store is spoken to lives in `engines.storage`.
 """
 
-from sluice.buckets.bucket import Bucket
+from sluice.buckets.bucket import Bucket, BucketProbe, ProbedStep
 
-__all__ = ["Bucket"]
+__all__ = ["Bucket", "BucketProbe", "ProbedStep"]

@@ -1,7 +1,44 @@
 """The value of a bucket, with its secret still sealed. What may be done with one is in `service`."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedStep:
+    """A step of a probe: `endpoint`, `credentials` or one of the store's own (`storage.ProbeStep`).
+
+    `error` is one sentence, None if it succeeded; `answer` has the status and the code of the store's response to one
+    that failed.
+    """
+
+    name: str
+    error: str | None = None
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketProbe:
+    """What was found when a bucket was tried out at `at`: the steps up to the first one that failed."""
+
+    at: datetime
+    steps: tuple[ProbedStep, ...]
+
+    @property
+    def failed(self) -> ProbedStep | None:
+        """The step that failed, None if all succeeded."""
+        return next((step for step in self.steps if step.error is not None), None)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Return the probe that `to_json` has written."""
+        return cls(datetime.fromisoformat(value["at"]), tuple(ProbedStep(**step) for step in value["steps"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it is stored."""
+        return {"at": self.at.isoformat(), "steps": [asdict(step) for step in self.steps]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +58,7 @@ class Bucket:
     created_at: datetime
     updated_at: datetime | None
     is_default: bool = False
+    last_probe: BucketProbe | None = None
 
     def key_for(self, rendered: str) -> str:
         """Return the object key of a rendered path template in this bucket."""

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sluice.buckets.bucket import Bucket
+from sluice.buckets.bucket import Bucket, BucketProbe
 from sluice.db import counts
 from sluice.db.schema import bucket_outages, contexts, default_buckets, storage_configs
 from sluice.db.sql import Fields, now
@@ -78,6 +78,8 @@ async def replace_secret(connection: AsyncConnection, bucket: Bucket, sealed: st
 async def add(connection: AsyncConnection, bucket: Bucket) -> None:
     """Insert one bucket; a constraint refuses it (`Conflict`) when its name is taken. The default is not changed."""
     values = {name: getattr(bucket, name) for name in Bucket.__slots__ if name != "is_default"}
+    if bucket.last_probe is not None:
+        values["last_probe"] = bucket.last_probe.to_json()
     await connection.execute(insert(storage_configs).values(**values))
 
 
@@ -171,5 +173,6 @@ def _query(tenant_id: str) -> Any:
 
 
 def bucket_of(row: Fields) -> Bucket:
-    """Return the bucket in a row of all columns of `storage_configs` and `is_default`."""
-    return Bucket(**row)
+    """Return the bucket in a row of `is_default` and the columns of `storage_configs`, `last_probe` or not."""
+    probed = row.get("last_probe")
+    return Bucket(**{**row, "last_probe": None if probed is None else BucketProbe.from_json(probed)})

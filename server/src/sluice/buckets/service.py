@@ -1,4 +1,4 @@
-"""Operations on buckets: add, list, read, change, make default, delete; and which bucket a file resolves to."""
+"""Operations on buckets: add, list, read, probe, change, make default, delete; and which bucket a file resolves to."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any, Final
 from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.buckets import repository
-from sluice.buckets.bucket import Bucket
+from sluice.buckets.bucket import Bucket, BucketProbe, ProbedStep
 from sluice.buckets.endpoints import EndpointRefused, require_allowed, require_public
 from sluice.buckets.stores import Stores
 from sluice.db.database import Conflict, Database
@@ -76,7 +76,7 @@ class Buckets:
             if any(other.name == new.name for other in await repository.list_all(connection, tenant_id)):
                 raise BucketExists(new.name)
         await self._require_public(bucket)
-        await self._probe_bucket(bucket)
+        bucket = replace(bucket, last_probe=await self._require_working(bucket))
         try:
             async with self._database.transaction(tenant_id) as connection:
                 await repository.add(connection, bucket)
@@ -138,9 +138,9 @@ class Buckets:
         values = dict(changes)
         if "secret_access_key" in values:
             values["secret_sealed"] = self._seal(bucket, values.pop("secret_access_key"))
-            await self._probe_bucket(
-                replace(bucket, access_key_id=values["access_key_id"], secret_sealed=values["secret_sealed"])
-            )
+            changed = replace(bucket, access_key_id=values["access_key_id"], secret_sealed=values["secret_sealed"])
+            probed = await self._require_working(changed)
+            values |= {} if probed is None else {"last_probe": probed.to_json()}
         try:
             async with self._database.transaction(tenant_id) as connection:
                 await repository.lock_row(connection, tenant_id, config_id)
@@ -151,6 +151,15 @@ class Buckets:
                 return await _require(connection, tenant_id, config_id)
         except Conflict as fault:
             raise BucketExists(values["name"]) from fault
+
+    async def probe(self, by: AuditAction, config_id: str) -> Bucket:
+        """Try the bucket out as it is now, keep what was found, and return it with that. Raise `NotFound`."""
+        tenant_id = by.tenant_id
+        probed = await self._probe_steps(await self.get(tenant_id, config_id))
+        async with self._database.transaction(tenant_id) as connection:
+            await repository.change(connection, tenant_id, config_id, {"last_probe": probed.to_json()})
+            await append(connection, by, config_id, probed.at)
+            return await _require(connection, tenant_id, config_id)
 
     async def delete(self, by: AuditAction, config_id: str) -> DeletedBucket:
         """Delete the bucket and its credentials, never its objects.
@@ -218,17 +227,38 @@ class Buckets:
     def _seal(self, bucket: Bucket, secret: str) -> str:
         return self._keyring.seal(secret, bound_to=secret_binding(bucket))
 
-    async def _probe_bucket(self, bucket: Bucket) -> None:
-        """Raise `Invalid` if the bucket cannot be addressed, or does not work; the latter unless probes are off."""
+    async def _require_working(self, bucket: Bucket) -> BucketProbe | None:
+        """Return what was found of a bucket that works; None if the operator turned probes off.
+
+        Raise `Invalid` if it does not work, or, without probes, if it cannot be addressed.
+        """
+        probed = await self._probe_steps(bucket, sends_requests=self._probe)
+        if probed.failed is not None:
+            raise Invalid(f"default_bucket: the bucket could not be used: {probed.failed.error}")
+        return probed if self._probe else None
+
+    async def _probe_steps(self, bucket: Bucket, *, sends_requests: bool = True) -> BucketProbe:
+        """Try a bucket out; the first step that fails is the last one."""
+        begun: list[str] = []
         try:
+            begun.append("endpoint")
+            if sends_requests and bucket.endpoint_url is not None:
+                require_allowed(bucket.endpoint_url, self._allowed_endpoints)
+                await require_public(bucket.endpoint_url, self._allowed_endpoints)
+            begun.append("credentials")
             store = self._stores.connect(bucket)
             try:
-                if self._probe:
-                    await store.probe()
+                if sends_requests:
+                    await store.probe(begun.append)
             finally:
                 await store.aclose()
+        except EndpointRefused as fault:
+            failed = ProbedStep(begun.pop(), f"The endpoint is refused: {fault}.")
         except StoreError as fault:
-            raise Invalid(f"default_bucket: the bucket could not be used: {fault}") from fault
+            failed = ProbedStep(begun.pop(), str(fault), fault.answer)
+        else:
+            return BucketProbe(self._clock(), tuple(map(ProbedStep, begun)))
+        return BucketProbe(self._clock(), (*map(ProbedStep, begun), failed))
 
 
 class Secrets:

@@ -4,8 +4,6 @@
 
 import io
 import os
-import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -149,62 +147,25 @@ def _send(service: Service, context: str, name: str, content: bytes) -> bool:
 
 def _uploads() -> Iterator[tuple[str, str, bytes]]:
     """Yield context, name and content of each upload."""
+    from sluice.uploads.samples import make_pdf, make_picture
+
     for number, name in enumerate(_NAMES * 2):
-        yield "claims", name, _pdf(f"Document {number}: {name.encode('ascii', 'replace').decode()}")
+        yield "claims", name, make_pdf(f"Document {number}: {name.encode('ascii', 'replace').decode()}")
     for number in range(6):
-        yield "claims", f"photo {number + 1} of the damage.png", _picture(320 + 40 * number, 240, number)
-        yield "identity_documents", f"passport-{number + 1:03}.png", _picture(480, 300, number + 7)
+        yield "claims", f"photo {number + 1} of the damage.png", make_picture(320 + 40 * number, 240, number)
+        yield "identity_documents", f"passport-{number + 1:03}.png", make_picture(480, 300, number + 7)
         rows = "".join(f"{row},{row * number},open\n" for row in range(400))
         yield "partner_exchange", f"statement-2026-{number + 1:02}.csv", f"id,amount,state\n{rows}".encode()
-    yield "claims", "empty page.pdf", _pdf("")
-    yield "claims", "scan 0001.pdf", _pdf("")
-    yield "claims", "Scan_2026-11-03 (2).pdf", _pdf("A page that was cut off on its way.")[:180]
-    yield "claims", "holiday photo.png", _picture(320, 240, 3)[:900]
+    yield "claims", "empty page.pdf", make_pdf("")
+    yield "claims", "scan 0001.pdf", make_pdf("")
+    yield "claims", "Scan_2026-11-03 (2).pdf", make_pdf("A page that was cut off on its way.")[:180]
+    yield "claims", "holiday photo.png", make_picture(320, 240, 3)[:900]
     yield "claims", "setup.exe", b"MZ" + bytes(600)
     yield "claims", "Rechnung\u202efdp.exe", b"MZ" + bytes(400)
     yield "claims", "invoice.pdf", b"<!doctype html><title>Invoice</title><p>Please open the link below.</p>"
-    yield "identity_documents", "thumbnail.png", _picture(64, 48, 5)
-    yield "identity_documents", "front.png", _picture(120, 80, 6)
-    yield "identity_documents", "licence.pdf", _pdf("A licence as a document")
+    yield "identity_documents", "thumbnail.png", make_picture(64, 48, 5)
+    yield "identity_documents", "front.png", make_picture(120, 80, 6)
+    yield "identity_documents", "licence.pdf", make_pdf("A licence as a document")
     yield "partner_exchange", "price list.txt", _EICAR.encode()
     yield "claims", "note from the adjuster.txt", _EICAR.encode()
     yield "partner_exchange", "catalogue.bin", bytes(range(256)) * 4400
-
-
-def _pdf(text: str) -> bytes:
-    """Return a document of one page with one line of text, blank if there is none."""
-    shown = text.replace("\\", " ").replace("(", "[").replace(")", "]")
-    drawing = f"BT /F1 14 Tf 60 720 Td ({shown}) Tj ET" if text else ""
-    objects = (
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        (
-            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R"
-            " /Resources << /Font << /F1 5 0 R >> >> >>"
-        ),
-        f"<< /Length {len(drawing)} >>\nstream\n{drawing}\nendstream",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    )
-    body, places = "%PDF-1.4\n", []
-    for number, one in enumerate(objects, 1):
-        places.append(len(body))
-        body += f"{number} 0 obj\n{one}\nendobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
-    end = (
-        f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\n"
-    )
-    return f"{body}{end}startxref\n{len(body)}\n%%EOF\n".encode("latin-1")
-
-
-def _picture(width: int, height: int, seed: int) -> bytes:
-    """Return a PNG of coloured stripes."""
-    rows = b"".join(
-        b"\0" + bytes(byte for x in range(width) for byte in ((x * seed + y) & 255, (x // 3) & 255, (y * 2) & 255))
-        for y in range(height)
-    )
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(rows)) + _chunk(b"IEND", b"")
-
-
-def _chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

@@ -1,5 +1,6 @@
 """One request to the console: who is signed in, what was sent, and how a page is made for them."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,11 +15,13 @@ from sluice.access import Principal, Scope
 from sluice.api.route import read_body
 from sluice.audit import AuditAction
 from sluice.console.templating import Templates
-from sluice.errors import Invalid, Malformed
+from sluice.errors import Invalid, Malformed, Unauthenticated
 from sluice.kit.paging import SliceRequest
+from sluice.kit.read_through_cache import Cached
 from sluice.kit.text import is_plain
 from sluice.services import Services
 from sluice.sessions import Session
+from sluice.uploads.snapshot import ReadPrincipal
 from sluice.usage import MOST_COUNTED, Backlog
 
 _POLICY: Final = (
@@ -169,6 +172,18 @@ class Visit:
         }
         html = self.templates.get_template(template).render(shown | values)
         return HTMLResponse(html, status, headers=dict(HEADERS))
+
+
+def uploader_of(visit: Visit, principal: Principal) -> tuple[Cached[Principal], ReadPrincipal]:
+    """Return the caller of an upload from a page, and how it is read again: it may upload while the session lasts."""
+
+    async def read_again(_since: float) -> Cached[Principal]:
+        read_at = time.monotonic()
+        if await visit.services.sessions.is_over(visit.session):
+            raise Unauthenticated
+        return Cached(principal, read_at)
+
+    return Cached(principal, time.monotonic()), read_again
 
 
 def redirect(path: str) -> Response:

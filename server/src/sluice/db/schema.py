@@ -65,6 +65,8 @@ storage_configs = Table(
     Column("is_active", Boolean, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=True),
+    # The last time that it was tried out, step by step: see `buckets.bucket.BucketProbe`.
+    Column("last_probe", Document, nullable=True),
     UniqueConstraint("tenant_id", "name"),
     UniqueConstraint("tenant_id", "config_id"),
 )
@@ -134,6 +136,7 @@ contexts = Table(
 
 _IN_QUARANTINE = text("quarantined_at IS NOT NULL")
 _RESCAN_ASKED = text("quarantined_at IS NOT NULL AND rescan_at IS NOT NULL")
+_RESCAN_WANTED = text("rescan_asked_at IS NOT NULL")
 
 files = Table(
     "files",
@@ -168,6 +171,8 @@ files = Table(
     # Not rescanned before this moment: a worker has claimed the file, or failed on it. In quarantine: when a reviewer
     # wants it scanned.
     Column("rescan_at", Moment, nullable=True),
+    # When a reviewer asked to scan a file again that is not in quarantine.
+    Column("rescan_asked_at", Moment, nullable=True),
     # A mark beside the state, so that listings, quota and deletion do not change: only downloads check it.
     Column("quarantined_at", Moment, nullable=True),
     # The threat that the last infected scan named. It outlives a release from quarantine, which is for this threat
@@ -196,6 +201,7 @@ files = Table(
         postgresql_where=_IN_QUARANTINE,
     ),
     Index("ix_files_rescans_asked", "rescan_at", sqlite_where=_RESCAN_ASKED, postgresql_where=_RESCAN_ASKED),
+    Index("ix_files_rescans_wanted", "rescan_asked_at", sqlite_where=_RESCAN_WANTED, postgresql_where=_RESCAN_WANTED),
 )
 
 # The condition of the indexes below, as a literal: with a parameter in its place, no planner would know that they hold
@@ -459,6 +465,15 @@ audit_events = Table(
     Index("ix_audit_events_by_actor", "tenant_id", "actor_id", "event_id"),
     Index("ix_audit_events_by_action", "tenant_id", "action", "event_id"),
     Index("ix_audit_events_by_both", "tenant_id", "actor_id", "action", "event_id"),
+    # What was done to one thing: the history of a file. Uploads write no entry.
+    Index(
+        "ix_audit_events_by_target",
+        "tenant_id",
+        "target",
+        "event_id",
+        sqlite_where=text("target IS NOT NULL"),
+        postgresql_where=text("target IS NOT NULL"),
+    ),
     Index("ix_audit_events_age", "created_at"),
 )
 

@@ -284,6 +284,10 @@ def _conditions(tenant_id: str, wanted: DecisionFilter) -> list[ColumnElement[bo
         conditions.append(columns.report_id >= first_id("rep", wanted.since))
     if wanted.until is not None:
         conditions.append(columns.report_id < first_id("rep", wanted.until + timedelta(milliseconds=1)))
+    if wanted.among_newest is not None:
+        ids = select(columns.report_id).where(columns.tenant_id == tenant_id).order_by(columns.report_id.desc())
+        oldest = ids.offset(wanted.among_newest).limit(1).scalar_subquery()
+        conditions.append(columns.report_id > func.coalesce(oldest, ""))
     if wanted.filename is not None:
         # Names are in no index: only this many of the newest reports are read.
         ids = select(columns.report_id).where(*conditions).order_by(columns.report_id.desc())

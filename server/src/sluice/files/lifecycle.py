@@ -499,9 +499,17 @@ async def review(
     return "released"
 
 
-async def ask_rescan(connection: Connection, by: AuditAction, file_id: str, comment: str, at: datetime) -> bool:
-    """Let the worker scan a file in quarantine again; return whether it is in quarantine."""
-    if not await repository.ask_rescan(connection, by.tenant_id, file_id):
+async def ask_rescan(
+    connection: Connection,
+    by: AuditAction,
+    file_id: str,
+    comment: str,
+    at: datetime,
+    *,
+    only_quarantined: bool = True,
+) -> bool:
+    """Let the worker scan a stored file again; return whether there is such a file, in quarantine or in any place."""
+    if not await repository.ask_rescan(connection, by.tenant_id, file_id, only_quarantined=only_quarantined):
         return False
     await append(connection, by, file_id, at, comment)
     return True

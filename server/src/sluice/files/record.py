@@ -98,6 +98,7 @@ class DeletedFileRow:
     sha256: str
     uploaded_by: str
     uploaded_by_name: str
+    report_id: str
     created_at: datetime
     deleted_at: datetime
     due_at: datetime
@@ -186,11 +187,13 @@ class Quarantined:
     original_filename: str
     size_bytes: int
     sha256: str
+    created_at: datetime
     threat: str | None
     scanned_with: str | None
     scanned_at: datetime | None
     quarantined_at: datetime
     uploaded_by: str
+    uploaded_by_name: str
     report_id: str
     content_type: str
     rescan_at: datetime | None
@@ -199,6 +202,23 @@ class Quarantined:
     reviewed_at: datetime | None
     reason: str | None
     detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastScan:
+    """The last scan of a stored file, and since when a reviewer wants another one.
+
+    `threat` is what the last scan that found something has named; the file was released from quarantine for it, or is
+    there. Of a later scan than that of the upload, `reason` says why it is not clean, as long as its decision is kept.
+    """
+
+    scanned_at: datetime | None
+    scanned_with: str | None
+    threat: str | None
+    rescan_asked_at: datetime | None
+    is_rescan: bool = False
+    reason: str | None = None
+    detail: str = ""
 
 
 def metadata_text(value: object) -> str | None:

@@ -26,6 +26,7 @@ from sluice.files.record import (
     FileMarks,
     FileOrder,
     FileRecord,
+    LastScan,
     Life,
     Quarantined,
     RetentionPreview,
@@ -299,6 +300,18 @@ class Files:
         """Return how long a file is kept, and the hold on it. Raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:
             return or_not_found(await repository.find_life(connection, tenant_id, file_id))
+
+    async def last_scan(self, tenant_id: str, file_id: str) -> LastScan:
+        """Return what is known of the last scan of a file. Raise `NotFound`."""
+        async with self._database.reading(tenant_id) as connection:
+            return or_not_found(await repository.find_last_scan(connection, tenant_id, file_id))
+
+    async def ask_rescan(self, by: AuditAction, file_id: str, comment: str) -> None:
+        """Let the worker scan a file next, wherever it is. Raise `NotFound`."""
+        async with self._database.transaction(by.tenant_id) as connection:
+            now = self._clock()
+            if not await lifecycle.ask_rescan(connection, by, file_id, comment, now, only_quarantined=False):
+                raise NotFound
 
     async def hold(self, by: AuditAction, file_id: str, reason: str) -> None:
         """Hold a file, stored or deleted, or replace its hold: nothing deletes or purges it. Raise `NotFound`."""

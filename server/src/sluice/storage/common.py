@@ -5,9 +5,10 @@ import hashlib
 import os
 import re
 import secrets
+from collections.abc import Callable
 from typing import Final
 
-from sluice.storage.protocol import ObjectStore, StoreError
+from sluice.storage.protocol import ObjectStore, ProbeStep, StoreError
 from sluice_inspect.sandbox.sealed import Sealed
 
 KEY_BYTES: Final = 1024  # S3's own limit, in UTF-8: docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
@@ -27,25 +28,29 @@ def validate_key(key: str) -> str:
     return key
 
 
-async def probe_store(store: ObjectStore, folder: str) -> None:
+async def probe_store(store: ObjectStore, folder: str, begin: Callable[[ProbeStep], None]) -> None:
     """Put, read and delete one small object under a new key in `folder`; raise `StoreError` with what failed."""
     key = f"{folder}/{secrets.token_hex(16)}"
+    begin("lookup")
     if await store.size(key) is not None:
         raise StoreError("The store reports an object that was never put there.")
     try:
-        found = await _put_and_read(store, key)
+        begin("write")
+        await _put(store, key)
+        begin("read")
+        await _read(store, key)
     except StoreError:
         with contextlib.suppress(StoreError):  # the first error is the one to report
             await store.delete(key)
         raise
+    begin("delete")
     await store.delete(key)
-    if found != _PROBE_BODY:
-        raise StoreError("The store returned other bytes than were put there.")
+    begin("deleted")
     if await store.size(key) is not None:
         raise StoreError("The store still holds an object that was just deleted.")
 
 
-async def _put_and_read(store: ObjectStore, key: str) -> bytes:
+async def _put(store: ObjectStore, key: str) -> None:
     fd = os.memfd_create("probe", os.MFD_CLOEXEC)
     try:
         os.write(fd, _PROBE_BODY)
@@ -53,7 +58,12 @@ async def _put_and_read(store: ObjectStore, key: str) -> bytes:
         await store.put(key, sealed, content_type="text/plain")
     finally:
         os.close(fd)
+
+
+async def _read(store: ObjectStore, key: str) -> None:
     try:
-        return b"".join([chunk async for chunk in store.read(key)])
+        found = b"".join([chunk async for chunk in store.read(key)])
     except KeyError:
         raise StoreError("The store does not find an object that was just put there.") from None
+    if found != _PROBE_BODY:
+        raise StoreError("The store returned other bytes than were put there.")

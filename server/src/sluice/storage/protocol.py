@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from sluice.kit.health import EngineHealth
 from sluice_inspect.sandbox.sealed import Sealed
@@ -16,10 +16,12 @@ from sluice_inspect.sandbox.sealed import Sealed
 class StoreError(Exception):
     """The store did not do what was asked, and may do so later. `str()` is one sentence without secrets.
 
-    `part` names the store in an error response.
+    `part` names the store in an error response. `answer` is the HTTP status and the error code of the store's response,
+    such as `403 AccessDenied`; empty if there was none.
     """
 
     part = "storage"
+    answer = ""
 
 
 class StoreUnavailable(StoreError):
@@ -41,6 +43,14 @@ class EndpointNotAllowed(StoreError):
     """The operator does not allow the endpoint of the bucket, or not any more. No request was sent to it."""
 
     part = "storage (the operator does not allow the bucket's endpoint)"
+
+
+# What a probe of a store does, in this order: see `common.probe_store`.
+ProbeStep = Literal["lookup", "write", "read", "delete", "deleted"]
+
+
+def ignore_step(_step: ProbeStep) -> None:
+    """Take no note of a step of a probe."""
 
 
 class ObjectStore(Protocol):
@@ -68,8 +78,11 @@ class ObjectStore(Protocol):
         """Delete the object. A missing object is a no-op."""
         ...
 
-    async def probe(self) -> None:
-        """Put, read and delete one small object; raise `StoreError` with a sentence that an operator can act on."""
+    async def probe(self, begin: Callable[[ProbeStep], None] = ignore_step) -> None:
+        """Put, read and delete one small object; raise `StoreError` with a sentence that an operator can act on.
+
+        `begin` is called with each step before it is made.
+        """
         ...
 
     async def health(self) -> EngineHealth:

@@ -45,6 +45,7 @@ from sluice.uploads.idempotency import CONTENT_REASONS, repeat_key
 from sluice.uploads.reasons import WORDS
 from sluice.uploads.values import Attempt, ContextSnapshot, Decision, PendingFile, Rejection, Rules, Usage
 
+_BUCKET_COLUMNS: Final = tuple(name for name in Bucket.__slots__ if name != "last_probe")
 _CONTEXT_COLUMNS: Final = tuple(column.name for column in contexts.c if column.name not in UNUSED_BY_UPLOADS)
 _SNAPSHOT: Final = Statement(
     postgres=sql_postgres.SNAPSHOT,
@@ -112,7 +113,7 @@ async def load_snapshot(database: Database, tenant_id: str, context_key: str) ->
     context = context_of({name: row[name] for name in _CONTEXT_COLUMNS})
     bucket = None
     if row["bucket_config_id"] is not None:
-        bucket = bucket_of({name: row[f"bucket_{name}"] for name in Bucket.__slots__})
+        bucket = bucket_of({name: row[f"bucket_{name}"] for name in _BUCKET_COLUMNS})
     usage = Usage(context.storage_used_bytes, row["uploads"] or 0, row["present"])
     return ContextSnapshot(context, Rules.of(context), bucket, row["plan"], usage)
 

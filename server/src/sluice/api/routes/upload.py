@@ -7,9 +7,10 @@ Credentials, scope and Content-Length are judged before the first byte of the bo
 
 import asyncio
 import inspect
+import json
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -130,6 +131,34 @@ async def validate_for(request: Request, caller: Cached[Principal], read_caller:
     purpose = Purpose(stores=False, all_checks=True, declared_bytes=None if declared is None else int(declared))
     upload = services.uploads.begin(caller, read_caller, began=time.monotonic(), purpose=purpose)
     return await _validated(request, caller.value, upload)
+
+
+async def store_for(
+    services: Services,
+    caller: Cached[Principal],
+    read_caller: ReadPrincipal,
+    *,
+    context_key: str,
+    filename: str,
+    content: bytes,
+    metadata: Mapping[str, object],
+) -> Stored:
+    """Upload a small file of the service for a caller who is authorized already. Raise what every upload raises."""
+    purpose = Purpose(all_checks=True, declared_bytes=len(content))
+    upload = services.uploads.begin(caller, read_caller, began=time.monotonic(), purpose=purpose)
+
+    async def work() -> Stored:
+        async with services.uploads.slots.hold(caller.value.tenant_id, token_id=None):
+            await upload.name_context(context_key)
+            upload.take_metadata(json.dumps(metadata).encode())
+            await upload.start_file(filename)
+            await upload.write(content)
+            upload.end_file()
+            file = await upload.seal()
+            with services.uploads.slots.learning(upload.snapshot.named.context.context_id, file.sealed.size):
+                return await upload.finish(file)
+
+    return await counted(upload, "store", work)
 
 
 async def _validated(request: Request, caller: Principal, upload: Upload) -> VerdictReport:

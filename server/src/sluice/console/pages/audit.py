@@ -27,7 +27,8 @@ _COLUMNS: Final = (
     "request_id",
 )
 _MORE_ACTIONS: Final = (
-    *("console.link_created", "console.signed_in", "console.signed_out", "erasure.completed", "file.erased"),
+    *("bucket.probed", "console.link_created", "console.signed_in", "console.signed_out"),
+    *("erasure.completed", "file.erased"),
     *("file.release_asked", "file.refusal_asked", "file.expired", "file.purged"),
     *("rejections.reviewed", "rejections.muted", "rejections.reopened"),
 )
@@ -81,6 +82,7 @@ def _filter(visit: Visit) -> AuditFilter:
         before=period.before,
         outcome=next((each for each in _OUTCOMES if each == outcome), None),
         reason=visit.asked("reason"),
+        target=visit.asked("target"),
     )
 
 

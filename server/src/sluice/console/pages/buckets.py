@@ -1,7 +1,7 @@
 """Storage buckets: the list, a new one, and what can be changed of one."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 from starlette.responses import Response
@@ -13,6 +13,16 @@ from sluice.console.visit import Visit, redirect
 from sluice.errors import NotFound, SluiceError
 from sluice.kit.paging import PageRequest
 
+# The steps of a probe in their order, and what each one proves.
+_STEPS: Final = {
+    "endpoint": "The endpoint is allowed",
+    "credentials": "The credentials can be opened on this host",
+    "lookup": "The store answers, and takes the credentials for this bucket",
+    "write": "An object is written",
+    "read": "It is read, with the same bytes",
+    "delete": "It is deleted",
+    "deleted": "It is gone",
+}
 _NEVER_SHOWN_AGAIN = frozenset({"secret_access_key", "access_key_id"})
 
 
@@ -67,6 +77,8 @@ async def _show(visit: Visit, errors: Sequence[str] = ()) -> Response:
         status=409 if errors else 200,
         bucket=bucket,
         bound=bound,
+        steps=_STEPS,
+        made={} if bucket.last_probe is None else {step.name: step for step in bucket.last_probe.steps},
         form={name: value for name, value in visit.form.items() if name not in _NEVER_SHOWN_AGAIN},
         errors=errors,
     )
@@ -86,6 +98,13 @@ async def make_default(visit: Visit) -> Response:
     except SluiceError as error:
         return await _show(visit, error.errors)
     return redirect(f"/console/buckets/{bucket.config_id}")
+
+
+async def probe(visit: Visit) -> Response:
+    """Try a bucket out, step by step."""
+    config_id = visit.request.path_params["config_id"]
+    await visit.services.buckets.probe(visit.by("bucket.probed"), config_id)
+    return redirect(f"/console/buckets/{config_id}?notice=probed")
 
 
 async def change(visit: Visit) -> Response:

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,7 +19,7 @@ from sluice.api.schemas.replays import ReplayOut
 from sluice.api.schemas.reports import full_report
 from sluice.audit import AuditChange
 from sluice.console.templating import MODE_WORDS, show_period, show_value, show_words
-from sluice.console.visit import Visit, redirect
+from sluice.console.visit import Visit, redirect, uploader_of
 from sluice.contexts import Context
 from sluice.contexts.branding import LOGO_PREFIX
 from sluice.contexts.policies import POLICY_MODELS
@@ -28,7 +27,6 @@ from sluice.errors import Invalid, NotFound, SluiceError, Unauthenticated
 from sluice.files.record import RetentionPreview, RetentionRule
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest
-from sluice.kit.read_through_cache import Cached
 from sluice.uploads.statistics import Outcomes
 from sluice.uploads.values import Rules
 
@@ -160,15 +158,7 @@ async def _show(visit: Visit, trial: object = None, errors: Sequence[str] = ()) 
 
 async def try_file(visit: Visit) -> Response:
     """Judge one file by the rules of the context without storing it, and show its report."""
-    services, session = visit.services, visit.session
-
-    async def read_caller(_since: float) -> Cached[Any]:
-        read_at = time.monotonic()
-        if await services.sessions.is_over(session):
-            raise Unauthenticated
-        return Cached(visit.principal, read_at)
-
-    caller = Cached(visit.principal, time.monotonic())
+    caller, read_caller = uploader_of(visit, visit.principal)
     try:
         report = await validate_for(visit.request, caller, read_caller)
     except Unauthenticated:

@@ -14,6 +14,7 @@ from sluice.api.error_responses import describe
 from sluice.api.schemas.jobs import FileQuery
 from sluice.api.schemas.reports import full_report
 from sluice.console.filters import NOTHING, export_csv, read_choice, read_pairs, read_period, read_size
+from sluice.console.pages.history import history_of, report_of, scan_words
 from sluice.console.templating import query
 from sluice.console.visit import HEADERS, Visit, redirect
 from sluice.errors import FileHeld, Invalid, NoRoomToRestore, NotFound
@@ -133,7 +134,8 @@ async def show(visit: Visit) -> Response:
         return await _show(visit)
     except NotFound:
         deleted = await visit.services.files.get_deleted(visit.tenant_id, visit.request.path_params["file_id"])
-        return visit.page("files/show_deleted.html", status=404, file=deleted)
+        history = await history_of(visit, deleted, await report_of(visit, deleted.report_id))
+        return visit.page("files/show_deleted.html", status=404, file=deleted, history=history)
 
 
 async def show_deleted(visit: Visit) -> Response:
@@ -162,17 +164,18 @@ async def _show(visit: Visit, download: object = None) -> Response:
     buckets = await visit.services.buckets.list_all(visit.tenant_id) if visit.allows(Scope.ADMIN) else ()
     life = await visit.services.files.life_of(visit.tenant_id, file.file_id)
     report_id = await visit.services.files.report_id_of(visit.tenant_id, file.file_id)
-    try:
-        report = full_report(await visit.services.reports.get(visit.tenant_id, report_id), None)
-    except NotFound:  # reports are kept for a limited time
-        report = None
+    scan = await visit.services.files.last_scan(visit.tenant_id, file.file_id)
+    report = await report_of(visit, report_id)
     return visit.page(
         "files/show.html",
         file=file,
         quarantined=quarantined,
         life=life,
         bucket=next((bucket for bucket in buckets if bucket.config_id == file.storage_config_id), None),
-        report=report,
+        report=None if report is None else full_report(report, None),
+        scan=scan,
+        found=scan_words(scan),
+        history=await history_of(visit, file, report, quarantined=quarantined, life=life, scan=scan),
         download=download,
         lives=_LINK_LIVES,
     )
@@ -223,6 +226,13 @@ async def restore(visit: Visit) -> Response:
         return redirect(f"/console/files/{chosen[0]}?notice=restored")
     outcome = {"notice": "restored", "restored": restored, "full": full, "gone": len(chosen) - restored - full}
     return redirect(f"/console/files/deleted{query(outcome)}")
+
+
+async def rescan(visit: Visit) -> Response:
+    """Let the worker scan a file again."""
+    file_id = visit.request.path_params["file_id"]
+    await visit.services.files.ask_rescan(visit.by("file.rescan_asked"), file_id, visit.why("comment"))
+    return redirect(f"/console/files/{file_id}?notice=rescan_asked")
 
 
 async def hold(visit: Visit) -> Response:

@@ -1,13 +1,21 @@
-"""Instructions for sending files into a context: code with the real address of the service, one way at a time."""
+"""Instructions for sending files into a context: code with the real address, one way at a time, and test uploads."""
 
-from dataclasses import dataclass
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from starlette.responses import Response
 
-from sluice.console.visit import Visit
+from sluice.api.routes.upload import store_for
+from sluice.console.pages.history import report_of
+from sluice.console.templating import query
+from sluice.console.visit import Visit, redirect, uploader_of
 from sluice.contexts import Context
+from sluice.errors import FileRejected, Invalid, LimitExceeded
 from sluice.kit.paging import PageRequest
+from sluice.uploads.report import VerdictReport
+from sluice.uploads.samples import failing_sample, passing_sample
 
 _CONTEXTS_SHOWN: Final = PageRequest(1, 100)
 
@@ -128,10 +136,48 @@ WAYS: Final[dict[str, tuple[Snippet, ...]]] = {
 }
 
 
+async def send_test(visit: Visit) -> Response:
+    """Upload a sample of the service into a context, as every upload, and show what came out.
+
+    Its file is one of a test key: it counts against no plan, and is deleted after a day.
+    """
+    context = await visit.services.contexts.get(visit.tenant_id, visit.sent("context"))
+    sample = _samples(context).get(visit.sent("sample"))
+    if sample is None:
+        raise Invalid("sample: expected one that the rules of this context accept or reject")
+    filename, content = sample
+    caller, read_caller = uploader_of(visit, replace(visit.principal, is_test=True))
+    try:
+        stored = await store_for(
+            visit.services,
+            caller,
+            read_caller,
+            context_key=context.context_key,
+            filename=filename,
+            content=content,
+            metadata={"test_upload": True},
+        )
+        report_id = stored.report_id
+    except (FileRejected, LimitExceeded) as rejected:
+        if not isinstance(rejected.report, VerdictReport):
+            raise
+        report_id = rejected.report.report_id
+    shown = {"context": context.context_key, "way": visit.asked("way"), "tested": report_id}
+    return redirect(f"/console/integrate{query(shown)}")
+
+
+def _samples(context: Context) -> Mapping[str, tuple[str, bytes]]:
+    """Return name and content of the samples for a context: one to `pass`, and one to `fail`, as far as there are."""
+    passing = passing_sample(context, secrets.randbelow(1_000_000))
+    failing = failing_sample(context)
+    return {name: sample for name, sample in (("pass", passing), ("fail", failing)) if sample is not None}
+
+
 async def show(visit: Visit) -> Response:
     """Show the code for one context, by default the newest, in one way, by default with curl."""
     contexts = (await visit.services.contexts.list_page(visit.tenant_id, "active", _CONTEXTS_SHOWN)).items
-    asked, way = visit.asked("context"), visit.asked("way")
+    asked, way = visit.asked("context") or visit.sent("context") or None, visit.asked("way")
+    tested = visit.asked("tested")
     context: Context | None = next((each for each in contexts if each.context_key == asked), None)
     if context is None and asked is not None:
         context = await visit.services.contexts.get(visit.tenant_id, asked)
@@ -144,6 +190,8 @@ async def show(visit: Visit) -> Response:
         context=context,
         way=way,
         ways=tuple(WAYS),
+        samples={} if context is None else _samples(context),
+        tested=None if tested is None else await report_of(visit, tested),
         snippets=[(each, _filled(each.text, values)) for each in WAYS[way]],
     )
 

@@ -13,13 +13,17 @@ from sluice.api.schemas.api_keys import CreateKey, RotateKey
 from sluice.api.schemas.upload_tokens import CreateUploadToken
 from sluice.api_keys.service import require_grantable
 from sluice.console.visit import Visit, redirect
+from sluice.decisions import DecisionFilter
 from sluice.errors import Invalid, NotFound, SluiceError
-from sluice.kit.paging import PageRequest
+from sluice.kit.paging import PageRequest, SliceRequest
+from sluice.uploads.report import VerdictReport
+from sluice.uploads.reports import MOST_LISTED
 
 _PAGE_SIZE: Final = 50
 _CONTEXTS_SHOWN: Final = PageRequest(1, 100)
 _STATUSES: Final = ("active", "disabled", "revoked")
 _NUMBER_DIGITS: Final = 6
+_UPLOADS_SHOWN: Final = SliceRequest(100)
 
 
 def page_request(visit: Visit) -> PageRequest:
@@ -35,6 +39,30 @@ async def show_list(visit: Visit) -> Response:
         visit.tenant_id, status if status in _STATUSES else None, page_request(visit)
     )
     return visit.page("keys/list.html", page=page, statuses=_STATUSES)
+
+
+async def show(visit: Visit) -> Response:
+    """Show one key: what it may do, and the last uploads with it."""
+    key = await visit.services.api_keys.get(visit.tenant_id, visit.request.path_params["api_key_id"])
+    # Uploads of API keys are in no index by their key: one more would cost each of them.
+    sent = DecisionFilter(actor_id=key.api_key_id, among_newest=MOST_LISTED)
+    found = await visit.services.reports.list_slice(visit.tenant_id, sent, _UPLOADS_SHOWN)
+    return visit.page(
+        "keys/show.html",
+        key=key,
+        uploads=[(report, _response_status(report)) for report in found.items],
+        has_more=found.has_older,
+        searched=MOST_LISTED,
+    )
+
+
+def _response_status(report: VerdictReport) -> str:
+    """Return the HTTP status of the response to an upload, or its class where the report tells no more."""
+    if report.outcome == "undecided":
+        return "5xx"
+    if report.outcome == "rejected":
+        return "4xx" if report.rejection is None else str(report.rejection.to_error().status)
+    return "201"
 
 
 async def show_new(visit: Visit) -> Response:

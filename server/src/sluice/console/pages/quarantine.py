@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from sluice.api.routes.quarantine import protected_archive
 from sluice.api.schemas.reports import full_report
+from sluice.console.pages.history import history_of, report_of
 from sluice.console.visit import PAGE_SIZE, Visit, redirect
 from sluice.errors import NotFound, ServiceUnavailable
 from sluice.files import FileFilter, Quarantined
@@ -39,10 +40,7 @@ async def show_list(visit: Visit) -> Response:
 async def show(visit: Visit) -> Response:
     """Show one file in quarantine: its report, its first bytes as numbers, and what can be decided."""
     file = await _file(visit)
-    try:
-        report = full_report(await visit.services.reports.get(visit.tenant_id, file.report_id), None)
-    except NotFound:  # reports are kept for a limited time
-        report = None
+    report = await report_of(visit, file.report_id)
     try:
         shown = hex_lines(await visit.services.files.first_bytes(visit.tenant_id, file.file_id, _BYTES_SHOWN))
     except (NotFound, ServiceUnavailable):
@@ -50,7 +48,8 @@ async def show(visit: Visit) -> Response:
     return visit.page(
         "quarantine/show.html",
         file=file,
-        report=report,
+        report=None if report is None else full_report(report, None),
+        history=await history_of(visit, file, report, quarantined=file),
         lines=shown,
         two_persons=visit.services.quarantine.needs_two_persons,
     )

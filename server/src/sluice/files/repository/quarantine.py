@@ -8,9 +8,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.schema import decisions, files
 from sluice.db.sql import AnyRow, now, now_plus
-from sluice.files.record import FileRecord, Quarantined, Review
+from sluice.files.record import FileRecord, LastScan, Quarantined, Review
 from sluice.files.repository.rows import EVENT_COLUMNS, SHOWN, is_in_quarantine, record_of, stored_row
+from sluice.kit.ids import first_id
 
+# A rescan and its decision have the same moment; the id of the decision is made a little later.
+_AROUND = timedelta(seconds=10)
 _QUARANTINED = (
     *(files.c[name] for name in Quarantined.__slots__ if name in files.c),
     decisions.c.reason,
@@ -51,10 +54,13 @@ def _may_be_rescanned() -> tuple[ColumnElement[bool], ...]:
 
 
 async def find_asked_rescans(connection: AsyncConnection, limit: int) -> list[FileRecord]:
-    """Return files in quarantine that a reviewer wants to be scanned, those who wait longest first."""
+    """Return files that a reviewer wants to be scanned: those in quarantine first, each kind in the order asked."""
     asked = (files.c.quarantined_at.is_not(None), files.c.rescan_at <= now(), files.c.state == "stored")
     query = select(*SHOWN).where(*asked).order_by(files.c.rescan_at).limit(limit)
-    return [record_of(row) for row in (await connection.execute(query)).all()]
+    rows = list((await connection.execute(query)).all())
+    others = select(*SHOWN).where(files.c.rescan_asked_at.is_not(None), *_may_be_rescanned())
+    rows += (await connection.execute(others.order_by(files.c.rescan_asked_at).limit(limit - len(rows)))).all()
+    return [record_of(row) for row in rows]
 
 
 async def claim_rescan(
@@ -62,9 +68,10 @@ async def claim_rescan(
 ) -> bool:
     """Claim a stored file for a scan by `engine`; return whether it was neither claimed nor scanned meanwhile.
 
-    A file in quarantine is claimed if a reviewer wants it to be scanned, whatever scanned it last.
+    A file that a reviewer wants to be scanned is claimed whatever scanned it last; of those in quarantine no other is.
     """
-    is_stale = and_(files.c.scanned_with != engine, *_may_be_rescanned())
+    is_wanted = or_(files.c.scanned_with != engine, files.c.rescan_asked_at.is_not(None))
+    is_stale = and_(is_wanted, *_may_be_rescanned())
     is_asked = and_(files.c.quarantined_at.is_not(None), files.c.rescan_at <= now())
     statement = (
         update(files)
@@ -109,6 +116,7 @@ async def write_verdict(
         .values(
             scanned_with=engine,
             scanned_at=at,
+            rescan_asked_at=None,
             # In quarantine it would be a reviewer's wish.
             rescan_at=None
             if again_after is None or threat is not None
@@ -170,12 +178,38 @@ async def clear_quarantine(connection: AsyncConnection, tenant_id: str, file_id:
     return (await connection.execute(statement)).one_or_none()
 
 
-async def ask_rescan(connection: AsyncConnection, tenant_id: str, file_id: str) -> bool:
-    """Let the worker scan a file in quarantine; return whether it is in quarantine."""
+async def ask_rescan(
+    connection: AsyncConnection, tenant_id: str, file_id: str, *, only_quarantined: bool = True
+) -> bool:
+    """Let the worker scan a stored file next; return whether there is such a file, in quarantine or in any place."""
+    conditions = [*stored_row(tenant_id, file_id), *([is_in_quarantine()] if only_quarantined else [])]
     statement = (
         update(files)
-        .where(*stored_row(tenant_id, file_id), is_in_quarantine())
-        .values(rescan_at=now())
+        .where(*conditions)
+        .values(
+            rescan_at=case((is_in_quarantine(), now()), else_=files.c.rescan_at),
+            rescan_asked_at=case((is_in_quarantine(), None), else_=now()),
+        )
         .returning(files.c.file_id)
     )
     return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def find_last_scan(connection: AsyncConnection, tenant_id: str, file_id: str) -> LastScan | None:
+    """Return what is known of the last scan of a stored file; None if there is no such file."""
+    columns = (files.c.scanned_at, files.c.scanned_with, files.c.threat, files.c.rescan_asked_at)
+    row = (await connection.execute(select(*columns).where(*stored_row(tenant_id, file_id)))).one_or_none()
+    if row is None or row.scanned_at is None:
+        return None if row is None else LastScan(*row)
+    # By the id, which begins with the moment: decisions are in no index by their file.
+    found = select(decisions.c.reason, decisions.c.detail).where(
+        decisions.c.tenant_id == tenant_id,
+        decisions.c.report_id >= first_id("rep", row.scanned_at - _AROUND),
+        decisions.c.report_id < first_id("rep", row.scanned_at + _AROUND),
+        decisions.c.file_id == file_id,
+        decisions.c.mode == "rescan",
+    )
+    decision = (await connection.execute(found.order_by(decisions.c.report_id.desc()).limit(1))).one_or_none()
+    if decision is None:
+        return LastScan(*row)
+    return LastScan(*row, is_rescan=True, reason=decision.reason, detail=decision.detail)

@@ -30,7 +30,7 @@ from sluice.storage.local.disk import (
     sync_folder,
     write_files,
 )
-from sluice.storage.protocol import ListedObject, ObjectChanged, StoreError
+from sluice.storage.protocol import ListedObject, ObjectChanged, ProbeStep, StoreError, ignore_step
 from sluice_inspect.sandbox.sealed import Sealed
 
 T = TypeVar("T")
@@ -171,9 +171,9 @@ class LocalStore:
         with as_store_error("sweep its drafts"):
             return await self._run(partial(_sweep, self._draft_folder, time.time() - older_than_seconds))
 
-    async def probe(self) -> None:
+    async def probe(self, begin: Callable[[ProbeStep], None] = ignore_step) -> None:
         """Put, read and delete one small object."""
-        await probe_store(self, PROBES)
+        await probe_store(self, PROBES, begin)
 
     async def health(self) -> EngineHealth:
         """Return whether the directory can be written to, and its free space. Never raises."""

@@ -73,6 +73,11 @@ class S3Failure:
         return self.status is None and self.client_error == _BROKEN
 
     @property
+    def answer(self) -> str:
+        """The status and the error code of the store's response, empty if there was none."""
+        return "" if self.status is None else f"{self.status} {self.code}".rstrip()
+
+    @property
     def may_have_succeeded(self) -> bool:
         """Whether the store may have carried out the request: the response was lost, or a retry met the first try."""
         if self.status is None or self.key_taken:
@@ -94,7 +99,7 @@ class S3Failure:
             return self.client_error
         if self.status in _STATUSES:
             return _STATUSES[self.status].format(doing=doing)
-        return f"The store responded with {self.status} {self.code}".rstrip() + "."
+        return f"The store responded with {self.answer}."
 
 
 def parse_failure(error: BaseException) -> S3Failure:
@@ -118,10 +123,13 @@ def to_store_error(error: BaseException, doing: str) -> StoreError:
     """Return the `StoreError` for a foreign error; `doing` completes “The credentials may not …”."""
     failure = parse_failure(error)
     if failure.code in _FULL_CODES or failure.status == HTTPStatus.INSUFFICIENT_STORAGE:
-        return StoreFull("The store has no room left.")
-    if failure.key_taken:
-        return StoreError("There is an object under this key already.")
-    return StoreUnavailable(failure.sentence(doing))
+        translated: StoreError = StoreFull("The store has no room left.")
+    elif failure.key_taken:
+        translated = StoreError("There is an object under this key already.")
+    else:
+        translated = StoreUnavailable(failure.sentence(doing))
+    translated.answer = failure.answer
+    return translated
 
 
 def safe_cause(error: BaseException) -> BaseException | None:

@@ -19,7 +19,7 @@ from sluice.kit.disposition import attachment
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.storage.common import probe_store, validate_key
 from sluice.storage.folders import PROBES
-from sluice.storage.protocol import ListedObject, ObjectChanged, StoreError
+from sluice.storage.protocol import ListedObject, ObjectChanged, ProbeStep, StoreError, ignore_step
 from sluice.storage.s3.client import CircuitBreaker, S3Credentials, S3Timeouts, bucket_address, make_client
 from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_store_error
 from sluice.storage.s3.puts import S3Writer
@@ -230,9 +230,9 @@ class S3Store:
         with self._breaker.guard():
             return await self._stale.abort(prefix, older_than, is_ours, before=self._open_client)
 
-    async def probe(self) -> None:
+    async def probe(self, begin: Callable[[ProbeStep], None] = ignore_step) -> None:
         """Put, read and delete one small object in the probe folder."""
-        await probe_store(self, self._probe_folder)
+        await probe_store(self, self._probe_folder, begin)
 
     async def health(self) -> EngineHealth:
         """Return whether the bucket responds within five seconds. Never raises."""

@@ -1,0 +1,145 @@
+"""The pages of one thing: the history of a file, a key and its uploads, a bucket and its probe, scans, test uploads."""
+
+import re
+
+import pytest
+
+from tests.api.responses import data
+from tests.api.samples import eicar
+from tests.console.users import User, match, signed_in
+from tests.scanning.waiting import until
+from tests.servers.radosgw import RadosGateway
+from tests.service import ApiClient
+
+pytestmark = pytest.mark.engine
+
+
+def history(page: str) -> list[str]:
+    """The entries of the history of a file as texts without their times."""
+    entries = re.findall(r"(?s)<li><span class=\"soft\">.*?</span><div>(.*?)</div></li>", page)
+    return [" ".join(re.sub(r"<[^>]*>", " ", entry).split()) for entry in entries]
+
+
+def test_history_of_a_file_is_its_upload_and_what_was_done_to_it(client: ApiClient, admin: User) -> None:
+    key = client.create_key("upload", name="Ada & co")
+    context = client.create_context()
+    file_id = client.with_credential(key).store("note.txt", context=context)
+    path = f"/files/{file_id}"
+    uploaded = ["Stored", "Judged Accepted", "Uploaded by Ada &amp; co"]
+    assert history(admin.get(path).text) == uploaded
+    assert admin.post(f"{path}/hold", reason="Case <7>").status_code == 303
+    with signed_in(client, "metadata") as user:
+        page = user.get(path).text
+        assert [entry.partition(" by ")[0] for entry in history(page)] == [
+            "Held",
+            "Stored",
+            "Judged Accepted",
+            "Uploaded",
+        ]
+        assert "/console/audit" not in page
+    assert admin.post(f"{path}/unhold").status_code == 303
+    assert admin.post("/files/delete", file_id=file_id, sure="yes").status_code == 303
+    page = admin.get(path).text
+    assert history(page) == ["Deleted by Ada", "Unheld by Ada", "Held by Ada Case &lt;7&gt;", *uploaded]
+    assert f'href="/console/audit?target={file_id}"' in page
+    assert f'href="/console/actor?id={key.api_key_id}"' in page
+    assert "3 of 3 entries" in admin.get(f"/audit?target={file_id}").text
+    assert "No entry matches" in admin.get("/audit?target=file_none").text
+    with signed_in(client, "metadata") as user:
+        assert history(user.get(path).text) == ["Deleted", *uploaded]
+
+
+def test_history_of_a_file_in_quarantine_is_for_reviewers_too(client: ApiClient, admin: User) -> None:
+    context = client.create_context(check_modes={"malware": "quarantine"})
+    file_id = data(client.upload("tool.txt", eicar(), context=context), 201)["file_id"]
+    uploaded = ["Stored, in quarantine", "Judged Quarantined: virus detected"]
+    with signed_in(client, "review") as user:
+        assert history(user.get(f"/quarantine/{file_id}").text)[:2] == uploaded
+    assert admin.post(f"/quarantine/{file_id}/download").status_code == 200
+    entries = history(admin.get(f"/quarantine/{file_id}").text)
+    assert entries[:3] == ["Quarantine downloaded by Ada", *uploaded]
+    assert history(admin.get(f"/files/{file_id}").text) == entries
+
+
+def test_page_of_a_key_has_its_limits_and_last_uploads(client: ApiClient, admin: User) -> None:
+    context = client.create_context(allowed_extensions=["txt"])
+    body = {"name": "Ada & co", "scopes": ["upload"], "contexts": [context], "rate_per_minute": 77}
+    made = data(client.post("/api-keys", body), 201)
+    sender = client.with_credential(made["api_key"])
+    stored = data(sender.upload("note.txt", context=context), 201)["report_id"]
+    refused = sender.upload("tool.exe", b"MZ", context=context)
+    client.store("other.txt", context=context)
+    path = f"/keys/{made['api_key_id']}"
+    assert f'<a href="/console{path}"><bdi>Ada &amp; co' in admin.get("/keys").text
+    page = admin.get(path).text
+    rows = re.findall(r'(?s)<tr><td class="name"><a href="/console/reports/(\w+)".*?<td class="number">(\d\w\w)<', page)
+    assert rows == [(refused.json()["report"]["report_id"], str(refused.status_code)), (stored, "201")]
+    assert "2 uploads with it in the newest 10,000 of all" in page
+    assert "Extension not allowed" in page
+    assert "77 a minute" in page
+    assert f"/console/contexts/{context}" in page
+    assert admin.get("/keys/key_none").status_code == 404
+
+
+def test_bucket_is_probed_step_by_step(client: ApiClient, s3: RadosGateway, admin: User) -> None:
+    place = s3.fresh_bucket()
+    path = f"/buckets/{client.add_bucket(name='second', default_bucket=place)['config_id']}"
+
+    def steps(page: str) -> list[tuple[str, str]]:
+        return re.findall(
+            r'(?s)<li class="spread"><span>([^<]+).*?class="(?:badge|tag)[^"]*">([^<]+)</span>\s*</span></li>', page
+        )
+
+    added = steps(admin.get(path).text)
+    assert [outcome for _label, outcome in added] == ["Pass"] * 7, "it was probed when it was added"
+    s3.client.delete_bucket(Bucket=place)
+    page = admin.follow(admin.post(f"{path}/probe"))
+    assert "does not work" in page
+    assert [outcome for _label, outcome in steps(page)] == ["Pass", "Pass", "Fail", *["not made"] * 4]
+    assert "There is no bucket of this name." in page
+    assert '<span class="tag">404 NoSuchBucket</span>' in page
+    row = match(f'(?s)<tr><td class="name"><a href="/console{path}.*?</tr>', admin.get("/buckets").text)
+    assert "Fail" in row
+    assert "There is no bucket of this name." in row
+    s3.client.create_bucket(Bucket=place)
+    assert "was tried out and works" in admin.follow(admin.post(f"{path}/probe"))
+    assert s3.keys(place) == []
+    assert f'{path}"' in admin.get("/audit?action=bucket.probed").text
+
+
+def test_stored_file_is_scanned_again_and_shows_what_came_out(client: ApiClient, admin: User) -> None:
+    path = f"/files/{client.store('note.txt', context=client.create_context())}"
+    assert "Nothing was found" not in admin.get(path).text
+    with signed_in(client, "metadata") as user:
+        assert "Scan it again" not in user.get(path).text
+    with signed_in(client, "metadata", "review") as user:
+        assert "It is scanned next by the worker" in user.follow(user.post(f"{path}/rescan", comment="New signatures"))
+    assert until(lambda: "<dt>Result</dt><dd>Nothing was found</dd>" in admin.get(path).text)
+    page = admin.get(path).text
+    assert "is scanned again soon" not in page
+    assert history(page)[:2] == ["Scanned again Nothing was found", "Rescan asked by Ada New signatures"]
+
+
+def test_test_upload_is_stored_for_a_day_or_rejected(client: ApiClient, admin: User) -> None:
+    context = client.create_context(allowed_extensions=["docx", "csv"])
+    path = f"/integrate?context={context}&way=Python"
+    page = admin.follow(admin.post(path, context=context, sample="pass"))
+    file_id = match(r'href="/console/files/(\w+)">File', page)
+    assert "test-upload.csv" in page
+    assert "It is deleted after a day" in page
+    stored = data(client.get(f"/files/{file_id}/metadata"))
+    assert stored["metadata"] == {"test_upload": True}
+    assert re.search("<dt>Kept until</dt><dd><time[^>]*>in 23 h", admin.get(f"/files/{file_id}").text)
+    failed = admin.follow(admin.post(path, context=context, sample="fail"))
+    assert '<span class="tag">blank_document</span>' in failed
+    assert match(r'href="/console/reports/(\w+)">Report', failed)
+    lenient = client.create_context(allowed_extensions=["docx"], reject_blank_files=False)
+    assert "no sample with an extension that is allowed" in admin.get(f"/integrate?context={lenient}").text
+    failed = admin.follow(admin.post("/integrate", context=lenient, sample="fail"))
+    assert '<span class="tag">extension_not_allowed</span>' in failed
+    any_file = client.create_context(reject_blank_files=False, reject_corrupt_files=False)
+    assert "reject no sample" in admin.get(f"/integrate?context={any_file}").text
+    damaged = client.create_context(reject_blank_files=False)
+    assert "corrupt_file" in admin.follow(admin.post("/integrate", context=damaged, sample="fail"))
+    with signed_in(client, "metadata") as user:
+        assert "Test upload" not in user.get(path).text
