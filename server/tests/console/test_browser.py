@@ -328,6 +328,17 @@ def test_file_is_tried(page: Page, way: str) -> None:
     page.get_by_role("heading", name="setup.exe would be rejected").wait_for()
 
 
+def test_test_upload_is_sent_and_its_file_scanned_again(page: Page, way: str) -> None:
+    page.goto("/console/integrate?context=claims")
+    use(page, way, page.get_by_role("button", name="Send a test upload"))
+    page.get_by_text("It is deleted after a day").wait_for()
+    use(page, way, page.get_by_role("link", name="File", exact=True))
+    use(page, way, page.locator("summary", has_text="Scan it again"))
+    write(page, way, page.locator("#rescan-comment"), "new signatures")
+    use(page, way, page.get_by_role("button", name="Scan it again"))
+    page.get_by_text("It is scanned next").wait_for()
+
+
 def test_key_and_token_are_made_and_ended(page: Page, way: str) -> None:
     page.goto("/console/keys")
     use(page, way, page.get_by_role("link", name="New key"))

@@ -85,17 +85,15 @@ def test_bucket_is_probed_step_by_step(client: ApiClient, s3: RadosGateway, admi
     place = s3.fresh_bucket()
     path = f"/buckets/{client.add_bucket(name='second', default_bucket=place)['config_id']}"
 
-    def steps(page: str) -> list[tuple[str, str]]:
-        return re.findall(
-            r'(?s)<li class="spread"><span>([^<]+).*?class="(?:badge|tag)[^"]*">([^<]+)</span>\s*</span></li>', page
-        )
+    def steps(page: str) -> list[str]:
+        return re.findall(r'<li><span>\s*<span class="(?:badge|tag)[^"]*">([^<]+)</span>', page)
 
     added = steps(admin.get(path).text)
-    assert [outcome for _label, outcome in added] == ["Pass"] * 7, "it was probed when it was added"
+    assert added == ["Pass"] * 7, "it was probed when it was added"
     s3.client.delete_bucket(Bucket=place)
     page = admin.follow(admin.post(f"{path}/probe"))
     assert "does not work" in page
-    assert [outcome for _label, outcome in steps(page)] == ["Pass", "Pass", "Fail", *["not made"] * 4]
+    assert steps(page) == ["Pass", "Pass", "Fail", *["not made"] * 4]
     assert "There is no bucket of this name." in page
     assert '<span class="tag">404 NoSuchBucket</span>' in page
     row = match(f'(?s)<tr><td class="name"><a href="/console{path}.*?</tr>', admin.get("/buckets").text)
