@@ -508,7 +508,10 @@ async def ask_rescan(
     *,
     only_quarantined: bool = True,
 ) -> bool:
-    """Let the worker scan a stored file again; return whether there is such a file, in quarantine or in any place."""
+    """Let the worker scan a stored file again; return whether there is such a file.
+
+    With `only_quarantined`, a file that is not in quarantine is none.
+    """
     if not await repository.ask_rescan(connection, by.tenant_id, file_id, only_quarantined=only_quarantined):
         return False
     await append(connection, by, file_id, at, comment)

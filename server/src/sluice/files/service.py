@@ -307,7 +307,7 @@ class Files:
             return or_not_found(await repository.find_last_scan(connection, tenant_id, file_id))
 
     async def ask_rescan(self, by: AuditAction, file_id: str, comment: str) -> None:
-        """Let the worker scan a file next, wherever it is. Raise `NotFound`."""
+        """Let the worker scan a stored file next, in quarantine or not. Raise `NotFound`."""
         async with self._database.transaction(by.tenant_id) as connection:
             now = self._clock()
             if not await lifecycle.ask_rescan(connection, by, file_id, comment, now, only_quarantined=False):

@@ -50,7 +50,7 @@ ProbeStep = Literal["lookup", "write", "read", "delete", "deleted"]
 
 
 def ignore_step(_step: ProbeStep) -> None:
-    """Take no note of a step of a probe."""
+    """Ignore a step of a probe."""
 
 
 class ObjectStore(Protocol):

@@ -63,7 +63,9 @@ async def history_of(
     scan: LastScan | None = None,
 ) -> History:
     """Return what was done to a file. The entries of the audit log are for users who may read it."""
-    known = [*_uploaded(file, report), *_reviewed(quarantined, report), *_kept(file, life)]
+    known = [*_uploaded(file, report), *_quarantined(quarantined, report), *_kept(file, life)]
+    if quarantined is not None and visit.allows(Scope.REVIEW):
+        known += _reviewed(quarantined)
     scanned_at = scan.scanned_at if scan is not None else None if quarantined is None else quarantined.scanned_at
     if scanned_at is not None and scanned_at != file.created_at:
         known.append(HistoryEntry(scanned_at, "Scanned again", reason="" if scan is None else scan_words(scan)))
@@ -110,18 +112,18 @@ def _uploaded(file: FileRecord | DeletedFileRow | Quarantined, report: VerdictRe
     yield HistoryEntry(file.created_at, "Uploaded", file.uploaded_by, file.uploaded_by_name)
 
 
-def _reviewed(quarantined: Quarantined | None, report: VerdictReport | None) -> Iterator[HistoryEntry]:
-    if quarantined is None:
-        return
-    if quarantined.reviewed_at is not None and quarantined.reviewed_by is not None:
-        what = {"release": "Release asked", "refuse": "Refusal asked"}.get(
-            quarantined.review_decision or "", "Reviewed"
-        )
-        by, actions = quarantined.reviewed_by, ("file.release_asked", "file.refusal_asked")
-        yield HistoryEntry(quarantined.reviewed_at, what, by, by, actions=actions)
-    if report is None or report.created_at != quarantined.quarantined_at:
-        why = quarantined.threat or (quarantined.reason and show_words(quarantined.reason)) or ""
-        yield HistoryEntry(quarantined.quarantined_at, "Quarantined", reason=why, actions=("file.quarantined",))
+def _quarantined(quarantined: Quarantined | None, report: VerdictReport | None) -> Iterator[HistoryEntry]:
+    if quarantined is None or (report is not None and report.created_at == quarantined.quarantined_at):
+        return  # it was put there by its upload
+    why = quarantined.threat or (quarantined.reason and show_words(quarantined.reason)) or ""
+    yield HistoryEntry(quarantined.quarantined_at, "Quarantined", reason=why, actions=("file.quarantined",))
+
+
+def _reviewed(quarantined: Quarantined) -> Iterator[HistoryEntry]:
+    at, by, decision = quarantined.reviewed_at, quarantined.reviewed_by, quarantined.review_decision
+    if at is not None and by is not None and decision is not None:
+        what = {"release": "Release asked", "refuse": "Refusal asked"}[decision]
+        yield HistoryEntry(at, what, by, by, actions=("file.release_asked", "file.refusal_asked"))
 
 
 def _kept(file: FileRecord | DeletedFileRow | Quarantined, life: Life | None) -> Iterator[HistoryEntry]:

@@ -181,7 +181,10 @@ async def clear_quarantine(connection: AsyncConnection, tenant_id: str, file_id:
 async def ask_rescan(
     connection: AsyncConnection, tenant_id: str, file_id: str, *, only_quarantined: bool = True
 ) -> bool:
-    """Let the worker scan a stored file next; return whether there is such a file, in quarantine or in any place."""
+    """Let the worker scan a stored file next; return whether there is such a file.
+
+    With `only_quarantined`, a file that is not in quarantine is none.
+    """
     conditions = [*stored_row(tenant_id, file_id), *([is_in_quarantine()] if only_quarantined else [])]
     statement = (
         update(files)
