@@ -16,6 +16,7 @@ from sluice.jobs.service import Jobs
 from sluice.receipts.service import Receipts
 from sluice.resumable.service import ResumableUploads
 from sluice.sessions.service import Sessions
+from sluice.sessions.users import Users
 from sluice.tenants.service import Tenants
 from sluice.upload_tokens.service import UploadTokens
 from sluice.uploads.reports import Reports
@@ -47,6 +48,7 @@ class Services:
     tenants: Tenants
     quarantine: Quarantine
     sessions: Sessions
+    users: Users
     webhooks: Webhooks
     usage: UsageReader
     receipts: Receipts

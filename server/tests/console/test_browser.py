@@ -31,7 +31,7 @@ SCREENS = (
     *("/rejections?state=reviewed", "/reports", "/reports/{report_id}", "/quarantine", "/quarantine/{quarantined_id}"),
     *("/contexts", "/contexts/new", "/contexts/claims", "/contexts/claims/edit", "/buckets", "/buckets/new", "/keys"),
     *("/keys/new", "/tokens", "/tokens/new", "/integrate", "/webhooks", "/webhooks/new", "/webhooks/{endpoint_id}"),
-    *("/audit", "/{actor}"),
+    *("/audit", "/{actor}", "/users", "/users/new"),
 )
 WAYS = ("mouse", "keyboard", "no script") if LONG_RUN else ("keyboard",)
 LOOKS: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 360))
