@@ -16,12 +16,12 @@ from sluice.jobs.service import Jobs
 from sluice.receipts.service import Receipts
 from sluice.resumable.service import ResumableUploads
 from sluice.sessions.service import Sessions
-from sluice.sessions.users import Users
 from sluice.tenants.service import Tenants
 from sluice.upload_tokens.service import UploadTokens
 from sluice.uploads.reports import Reports
 from sluice.uploads.upload import Uploads
 from sluice.usage.service import UsageReader
+from sluice.users.service import Users
 from sluice.webhooks.service import Webhooks
 
 

@@ -403,7 +403,7 @@ def test_screens_have_no_complaint_no_overflow_and_no_finding_of_axe(
         assert response.status == 200, path
         if AXE.exists():
             page.evaluate(AXE.read_text())
-            found = page.evaluate(_FINDINGS)
+            found = page.evaluate(FINDINGS)
             findings += [(path, *finding) for finding in found]
         for scheme, width in (look,) if LONG_RUN else LOOKS:
             set_look(page, scheme, width)
@@ -414,7 +414,7 @@ def test_screens_have_no_complaint_no_overflow_and_no_finding_of_axe(
     context.close()
 
 
-_FINDINGS = """axe.run({resultTypes: ["violations"]}).then(
+FINDINGS = """axe.run({resultTypes: ["violations"]}).then(
     found => found.violations.map(each => [each.id, each.nodes.map(node => node.html)]))"""
 
 

@@ -10,26 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from sqlalchemy import Table
+from sqlalchemy import Table, func, select
 
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.schema import console_challenges, console_passkeys, console_users
+from sluice.db.schema import console_challenges, console_passkeys, console_sessions, console_users
+from sluice.erasures.repository import end_sessions
 from sluice.errors import TooManyRequests
-from sluice.sessions.passkeys import RelyingParty
 from sluice.sessions.service import Sessions
-from sluice.sessions.users import Users
+from sluice.tenants.repository import delete_things
+from sluice.users.passkeys import RelyingParty
+from sluice.users.service import Users
 from tests.api.responses import page
 from tests.console.authenticator import PRESENT, SoftwareAuthenticator
-from tests.console.conftest import Demo
+from tests.console.conftest import AXE, Demo
+from tests.console.test_browser import FINDINGS
 from tests.console.users import SAME_ORIGIN, User, match, new_browser, signed_in
 from tests.rows import each_row, every_row
 from tests.service import ApiClient
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 HOME = "/console/overview"
+OF_USERS = (console_users, console_passkeys, console_sessions)
 
 
 @dataclass
@@ -303,6 +307,17 @@ def test_site_of_passkeys_is_the_host_of_the_public_address(address: str, site: 
     assert RelyingParty.of(address) == (None if site is None else RelyingParty(*site))
 
 
+def check_look(tab: Page) -> None:
+    """Assert that a page has no finding of axe, and that it fits into a wide and a narrow window."""
+    if AXE.exists():
+        tab.evaluate(AXE.read_text())
+        assert tab.evaluate(FINDINGS) == []
+    for width in (1280, 360):
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width, tab.url
+    tab.set_viewport_size({"width": 1280, "height": 800})
+
+
 def test_person_joins_signs_out_and_signs_in_in_a_browser(browser: Browser, demo: Demo) -> None:
     site = f"http://localhost:{demo.service.port}"
     with signed_in(ApiClient(demo.service, demo.tenant_id, None)) as admin:
@@ -321,14 +336,50 @@ def test_person_joins_signs_out_and_signs_in_in_a_browser(browser: Browser, demo
         tab.get_by_role("button", name="Create a passkey").click()
         tab.get_by_text(f"Passkeys work at {site} only").wait_for()
         tab.goto(f"{site}/console{link}")
+        check_look(tab)
         tab.get_by_role("button", name="Create a passkey").click()
         tab.wait_for_url("**/console/overview")
         tab.get_by_role("button", name="Sign out").locator("visible=true").click()
         tab.wait_for_url("**/console/login")
+        check_look(tab)
         tab.get_by_role("button", name="Sign in with a passkey").click()
         tab.wait_for_url("**/console/overview")
         tab.goto(f"{site}/console/account")
         assert tab.locator("tbody tr").count() == 1
+        check_look(tab)
+        with signed_in(ApiClient(demo.service, demo.tenant_id, None)) as admin:
+            admin.post(f"/users/{user_id_of(link)}/change", role="admin")
+            invite(admin, "admin", "W" * 60)
+        tab.goto(f"{site}/console/users")
+        check_look(tab)
         assert not faults, faults
     finally:
         context.close()
+
+
+@pytest.mark.engine
+def test_erasure_of_a_user_and_deletion_of_the_tenant_leave_nothing_of_it(bare_client: ApiClient) -> None:
+    async def left(database: Database) -> list[int]:
+        async with database.reading(bare_client.tenant_id) as connection:
+            own = [select(func.count()).where(table.c.tenant_id == bare_client.tenant_id) for table in OF_USERS]
+            return [(await connection.execute(query)).scalar_one() for query in own]
+
+    async def erase(database: Database) -> None:
+        async with database.transaction(bare_client.tenant_id) as connection:
+            await end_sessions(connection, bare_client.tenant_id, user_id_of(links[0]))
+
+    async def delete_tenant(database: Database) -> None:
+        async with database.transaction(bare_client.tenant_id) as connection:
+            while await delete_things(connection, bare_client.tenant_id, 1):
+                pass
+
+    with signed_in(bare_client) as admin:
+        links = [invite(admin), invite(admin)]
+        for link in links:
+            with person(bare_client) as vera:
+                assert vera.join(link).status_code == 303
+    assert bare_client.service.on_database(left) == [2, 2, 3]
+    bare_client.service.on_database(erase)
+    assert bare_client.service.on_database(left) == [1, 1, 2]
+    bare_client.service.on_database(delete_tenant)
+    assert bare_client.service.on_database(left) == [0, 0, 0]

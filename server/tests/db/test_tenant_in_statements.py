@@ -37,7 +37,8 @@ from sluice.idempotency_keys import KeyClaim
 from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.resumable.resumable_upload import UploadState
 from sluice.sessions.session import Secret
-from sluice.sessions.user import Passkey, Role, User
+from sluice.sessions.user import Role, User
+from sluice.users import Passkey
 from sluice.webhooks.endpoint import Endpoint
 from tests.rows import each_row
 from tests.uploads.test_snapshot import CONTEXT
@@ -57,7 +58,7 @@ WITHOUT_TENANTS: Final = {
 # Statements that read rows of all tenants, by reason: functions and constants. None of them changes a row.
 _READS: Final = {
     "only what is found says whose it is": (
-        "api_keys.repository._PRESENTED upload_tokens.repository._PRESENTED sessions.user_repository.find_passkey"
+        "api_keys.repository._PRESENTED upload_tokens.repository._PRESENTED users.repository.find_passkey"
     ),
     "the worker looks for old rows of all tenants": (
         "audit.repository.forget decisions.repository.delete_expired decisions.repository.delete_old_marks"

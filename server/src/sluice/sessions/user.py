@@ -1,4 +1,4 @@
-"""The values of named users of the console and of their passkeys, as they are stored."""
+"""The value of a named user of the console, as it is stored, and the roles."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,10 +8,6 @@ from typing import Final
 from sluice.access import Principal, Scope
 
 USER_PREFIX: Final = "usr_"
-
-
-class PasskeyRefused(Exception):
-    """A registration or sign-in by passkey failed. `str()` says why, for the log only."""
 
 
 class Role(StrEnum):
@@ -60,16 +56,3 @@ class User:
         if self.status != "active" or self.last_sign_in_at is not None:
             return self.status
         return "invited" if self.invited_until is not None and self.invited_until > now else "expired"
-
-
-@dataclass(frozen=True, slots=True)
-class Passkey:
-    """The public part of a user's passkey. `sign_count` is what its authenticator counted at the last use."""
-
-    credential_id: bytes
-    tenant_id: str
-    user_id: str
-    public_key: bytes
-    sign_count: int
-    created_at: datetime
-    last_used_at: datetime | None = None

@@ -34,7 +34,6 @@ from sluice.resumable.service import ResumableLimits, ResumableUploads
 from sluice.scanner import Scanner
 from sluice.services import Services
 from sluice.sessions.service import Sessions
-from sluice.sessions.users import Users
 from sluice.settings import Settings
 from sluice.tenants.service import Tenants
 from sluice.upload_tokens.service import UploadTokens
@@ -44,6 +43,7 @@ from sluice.uploads.snapshot import SnapshotCache
 from sluice.uploads.spool import Spool, SpoolRoom
 from sluice.uploads.upload import UploadLimits, Uploads
 from sluice.usage.service import UsageReader
+from sluice.users.service import Users
 from sluice.webhooks.service import MOST_ENDPOINTS, Webhooks
 from sluice.wiring.engines import (
     make_contexts,

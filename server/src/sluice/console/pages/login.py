@@ -13,11 +13,12 @@ from sluice.errors import NotFound, ServiceUnavailable, Unauthenticated
 from sluice.identity import InvalidToken, IssuerUnavailable, SignInAttempt
 from sluice.observe.log import log
 from sluice.services import Services
-from sluice.sessions import PasskeyRefused, Session
-from sluice.sessions.passkeys import CHALLENGE_SECONDS
+from sluice.sessions import Session
 from sluice.sessions.service import LINK_LIFE, SESSION_LIFE, IssuedSession
 from sluice.sessions.session import new_secret
-from sluice.sessions.users import Ceremony
+from sluice.users import PasskeyRefused
+from sluice.users.passkeys import CHALLENGE_SECONDS
+from sluice.users.service import Ceremony
 
 _ATTEMPT_SECONDS: Final = 600
 _ATTEMPT: Final = re.compile(r"([\w-]{43})\.([\w-]{43})\.([\w-]{43})", re.ASCII)

@@ -10,9 +10,10 @@ from sluice.console.visit import Visit, delete_cookie, redirect
 from sluice.errors import Invalid, NotFound, SluiceError
 from sluice.kit.clock import utc_now
 from sluice.observe.log import log
-from sluice.sessions import PasskeyRefused, Role
+from sluice.sessions import Role
 from sluice.sessions.user import USER_PREFIX
-from sluice.sessions.users import Invitation
+from sluice.users import PasskeyRefused
+from sluice.users.service import Invitation
 
 _STATUSES: Final = ("active", "disabled")
 _HINTS: Final = {

@@ -10,7 +10,8 @@ from sluice.db.schema import console_challenges, console_passkeys, console_sessi
 from sluice.db.sql import AnyRow, Connection, load_page
 from sluice.kit.paging import Page, PageRequest
 from sluice.sessions.session import Secret
-from sluice.sessions.user import Passkey, Role, User
+from sluice.sessions.user import Role, User
+from sluice.users.passkeys import Passkey
 
 _USER = [console_users.c[name] for name in User.__slots__]
 _PASSKEY = [console_passkeys.c[name] for name in Passkey.__slots__]

@@ -16,19 +16,21 @@ from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
 from sluice.kit.throttle import FailureThrottle
-from sluice.sessions import user_repository as repository
-from sluice.sessions.passkeys import (
+from sluice.sessions.service import IssuedSession, Sessions
+from sluice.sessions.session import Secret, hash_secret, new_secret
+from sluice.sessions.user import USER_PREFIX, Role, User
+from sluice.users import repository
+from sluice.users.passkeys import (
     CHALLENGE_SECONDS,
     Assertion,
+    Passkey,
+    PasskeyRefused,
     RelyingParty,
     creation_options,
     request_options,
     verify_assertion,
     verify_creation,
 )
-from sluice.sessions.service import IssuedSession, Sessions
-from sluice.sessions.session import Secret, hash_secret, new_secret
-from sluice.sessions.user import USER_PREFIX, Passkey, PasskeyRefused, Role, User
 
 INVITATION_LIFE: Final = timedelta(days=1)
 _MAX_NAME: Final = 255

@@ -1,4 +1,4 @@
-"""The two ceremonies of WebAuthn level 2: registering a passkey, and signing in with one. No database is used here."""
+"""Passkeys, and the two ceremonies of WebAuthn level 2: registering one, and signing in with it."""
 
 import json
 from collections.abc import Sequence
@@ -23,11 +23,28 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from sluice.sessions.user import Passkey, PasskeyRefused, User
+from sluice.sessions.user import User
 
 CHALLENGE_SECONDS: Final = 300
 # The longest that an authenticator may choose (WebAuthn level 2, 5.1); PostgreSQL indexes this much.
 _MAX_CREDENTIAL_ID: Final = 1023
+
+
+class PasskeyRefused(Exception):
+    """A registration or sign-in by passkey failed. `str()` says why, for the log only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passkey:
+    """The public part of a user's passkey. `sign_count` is what its authenticator counted at the last use."""
+
+    credential_id: bytes
+    tenant_id: str
+    user_id: str
+    public_key: bytes
+    sign_count: int
+    created_at: datetime
+    last_used_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
