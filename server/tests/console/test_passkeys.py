@@ -174,6 +174,9 @@ class Attempt:
     def when_disabled(self) -> None:
         self.admin.post(f"/users/{self.user_id}/change", status="disabled")
 
+    def when_suspended(self) -> None:
+        self.admin.client.set_status("suspended")
+
     def when_removed(self) -> None:
         self.admin.post(f"/users/{self.user_id}/remove", sure="yes")
 
@@ -192,15 +195,20 @@ REFUSED: tuple[tuple[Callable[[Attempt], None], str], ...] = (
     (Attempt.as_another_user, "another user's"),
     (Attempt.as_nobody, "another user's"),
     (Attempt.as_user_of_another_tenant, "another user's"),
-    (Attempt.when_disabled, "the user is disabled"),
+    (Attempt.when_disabled, "the user is disabled, or"),
     (Attempt.when_removed, "the passkey is unknown"),
     (Attempt.with_unknown_passkey, "the passkey is unknown"),
+    (Attempt.when_suspended, "or the tenant suspended"),  # the last one: the tenant stays suspended
 )
 
 
 @pytest.mark.asvs("6.7.1", "6.7.2")
 def test_refused_sign_in_begins_no_session(bare_client: ApiClient) -> None:
     log = bare_client.service.log
+    with person(bare_client) as vera:
+        for credential in ("", "{}", "[]", "x" * 60_000):
+            vera.options("/passkey/options")
+            assert vera.post("/passkey", credential=credential).status_code == 403
     with signed_in(bare_client) as admin, signed_in(bare_client.other_tenant_client()) as elsewhere, every_row() as row:
         for spoil, why in REFUSED:
             with row(spoil.__name__), person(bare_client) as vera:
@@ -215,10 +223,7 @@ def test_refused_sign_in_begins_no_session(bare_client: ApiClient) -> None:
                 assert "The passkey was not accepted" in refused.text
                 assert why in log.read_text()[before:], log.read_text()[before:]
                 assert not vera.is_signed_in()
-        with person(bare_client) as vera:
-            for credential in ("", "{}", "[]", "x" * 60_000):
-                vera.options("/passkey/options")
-                assert vera.post("/passkey", credential=credential).status_code == 403
+    bare_client.set_status("active")
     refusals = [entry for entry in page(bare_client.get("/audit", page_size=100))[0] if entry["outcome"] == "refused"]
     assert {(entry["action"], entry["actor_name"]) for entry in refusals} == {("console.signed_in", "Vera")}
 

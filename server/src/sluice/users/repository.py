@@ -39,6 +39,22 @@ async def find_user(connection: Connection, tenant_id: str, user_id: str) -> Use
     return None if row is None else _user(row)
 
 
+async def may_sign_in(connection: Connection, tenant_id: str, user_id: str) -> bool:
+    """Return whether a user is there and active, and its tenant too."""
+    columns = console_users.c
+    query = (
+        select(columns.user_id)
+        .join(tenants, tenants.c.tenant_id == columns.tenant_id)
+        .where(
+            columns.tenant_id == tenant_id,
+            columns.user_id == user_id,
+            columns.status == "active",
+            tenants.c.status == "active",
+        )
+    )
+    return (await connection.execute(query)).one_or_none() is not None
+
+
 async def change_user(connection: Connection, tenant_id: str, user_id: str, values: Mapping[str, Any]) -> User | None:
     """Write the values and return the changed user; None if there is none."""
     columns = console_users.c

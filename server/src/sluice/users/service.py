@@ -209,12 +209,13 @@ class Users:
             raise PasskeyRefused("the passkey is unknown")
         async with self._database.reading(passkey.tenant_id) as connection:
             user = await repository.find_user(connection, passkey.tenant_id, passkey.user_id)
+            is_active = await repository.may_sign_in(connection, passkey.tenant_id, passkey.user_id)
         if user is None:
             raise PasskeyRefused("the user was removed")
         try:
             sign_count = verify_assertion(self._require_site(), passkey, assertion, challenge)
-            if user.status != "active":
-                raise PasskeyRefused("the user is disabled")  # noqa: TRY301  (logged as every refusal)
+            if not is_active:
+                raise PasskeyRefused("the user is disabled, or the tenant suspended")  # noqa: TRY301  (logged as every refusal)
             await self._use(passkey, sign_count)
         except PasskeyRefused:
             by = AuditAction(user.principal, "console.signed_in", request_id)
