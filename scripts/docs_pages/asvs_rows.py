@@ -126,12 +126,17 @@ MORE: Final[Mapping[str, str]] = {
     "6.3.1": "The same; a key holds 256 random bits, so that guessing is infeasible.",
     "6.3.2": "There are no default accounts; a first start creates a random key and shows it once, a production "
     "start creates none.",
+    "6.3.3": "A passkey is two factors: a device, and its holder verified by it. At an issuer the second factor is the "
+    "issuer's; keys are for machines.",
     "6.3.4": "As 6.1.3; a route without an entry in the table of scopes cannot be made.",
     "6.3.8": "Unknown, revoked, disabled, expired and wrong keys get the same bytes after one and the same query.",
+    "6.4.1": "The link of an invitation has 256 random bits and works once, within a day.",
+    "6.7.1": "Public keys of passkeys are rows of their tenant, which only a registration adds.",
+    "6.7.2": "A challenge has 256 random bits, is of one browser, and is used up by one attempt within five minutes.",
     "6.8.1": "A user is identified by issuer and subject; each issuer has keys and algorithms of its own (10.3.3).",
     "6.8.2": "As 9.1.1: signatures are checked before any claim is read.",
     "7.2.1": "Keys and tokens are verified in the service alone.",
-    "7.2.2": "Only the console keeps sessions, each begun by a link that works once, or by an ID token of the issuer. For the API, a person has a self-contained token of the issuer, which must expire; a program "
+    "7.2.2": "Only the console keeps sessions, each begun by a link that works once, a passkey, or an ID token of the issuer. For the API, a person has a self-contained token of the issuer, which must expire; a program "
     "has a random key, created on request. No configured value is a credential of the API.",
     "7.2.3": "256 random bits of `secrets`, also of sessions and links.",
     "7.2.4": "Signing in begins a new session, and ends the one that the browser had.",
@@ -139,8 +144,9 @@ MORE: Final[Mapping[str, str]] = {
     "7.4.1": "A revoked or disabled key, and a suspended tenant, are refused by every process at once: cached "
     "values are confirmed.",
     "7.4.2": "A suspended tenant, a disabled or revoked key and a revoked upload token are refused at once. A user's token is valid until "
-    "it expires; its lifetime is the issuer's.",
-    "7.4.5": "An admin key disables and revokes keys; the operator suspends tenants.",
+    "it expires; its lifetime is the issuer's. The sessions of a disabled or removed user of the console end.",
+    "7.4.5": "An admin key disables and revokes keys, an admin of the console ends sessions of users; the operator suspends "
+    "tenants.",
     "8.1.1": "The table of routes and scopes is data (`sluice.access`), and the API reference is generated from it.",
     "8.1.2": "The reference lists what each operation reads and writes; there are no permissions on single fields "
     "beyond the scope.",
@@ -275,8 +281,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "4.2.3, 4.2.4": "HTTP/1.1 only; a proxy that speaks HTTP/2 to clients keeps its own rules.",
     "4.3.1, 4.3.2, 4.4.1-4.4.4": "No GraphQL, no WebSocket.",
     "6.1.2, 6.2.1-6.2.12": "No passwords.",
-    "6.3.3": "A second factor is the issuer's; keys are for machines.",
-    "6.4.1-6.4.4, 6.5.1-6.5.5, 6.6.1-6.6.3": "No passwords to set, hint at or recover, no codes over another channel.",
+    "6.4.2-6.4.4, 6.5.1-6.5.5, 6.6.1-6.6.3": "No passwords to hint at or recover, no codes over another channel.",
     "6.8.3, 6.8.4": "No SAML. Strength and age of a person's login are the issuer's.",
     "7.1.1-7.1.3, 7.3.1, 7.4.3, 7.4.4, 7.5.1, 7.5.2, 7.6.1, 7.6.2": "The API keeps no sessions. Those of the "
     "console end after eight hours, whatever is done in them; there is no password to change and no session of an "

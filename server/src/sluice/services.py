@@ -21,6 +21,7 @@ from sluice.upload_tokens.service import UploadTokens
 from sluice.uploads.reports import Reports
 from sluice.uploads.upload import Uploads
 from sluice.usage.service import UsageReader
+from sluice.users.service import Users
 from sluice.webhooks.service import Webhooks
 
 
@@ -47,6 +48,7 @@ class Services:
     tenants: Tenants
     quarantine: Quarantine
     sessions: Sessions
+    users: Users
     webhooks: Webhooks
     usage: UsageReader
     receipts: Receipts

@@ -350,7 +350,10 @@ class Settings(BaseSettings):
         60, ge=1, le=10_000, description="Files that a tenant may validate in a minute without storing them."
     )
     failed_logins: int = Field(
-        1000, ge=1, description="Failed credentials per address and minute; further ones get 429."
+        1000,
+        ge=1,
+        description="Failed credentials, and attempts to sign in with a passkey, per address and minute; further ones "
+        "get 429.",
     )
     review_two_persons: bool = Field(
         False, description="A file leaves quarantine only when two persons decided the same: release or refuse."

@@ -31,7 +31,7 @@ SCREENS = (
     *("/rejections?state=reviewed", "/reports", "/reports/{report_id}", "/quarantine", "/quarantine/{quarantined_id}"),
     *("/contexts", "/contexts/new", "/contexts/claims", "/contexts/claims/edit", "/buckets", "/buckets/new", "/keys"),
     *("/keys/new", "/tokens", "/tokens/new", "/integrate", "/webhooks", "/webhooks/new", "/webhooks/{endpoint_id}"),
-    *("/audit", "/{actor}", "/keys/{api_key_id}"),
+    *("/audit", "/{actor}", "/keys/{api_key_id}", "/users", "/users/new"),
 )
 WAYS = ("mouse", "keyboard", "no script") if LONG_RUN else ("keyboard",)
 LOOKS: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 360))
@@ -415,7 +415,7 @@ def test_screens_have_no_complaint_no_overflow_and_no_finding_of_axe(
         assert response.status == 200, path
         if AXE.exists():
             page.evaluate(AXE.read_text())
-            found = page.evaluate(_FINDINGS)
+            found = page.evaluate(FINDINGS)
             findings += [(path, *finding) for finding in found]
         for scheme, width in (look,) if LONG_RUN else LOOKS:
             set_look(page, scheme, width)
@@ -426,7 +426,7 @@ def test_screens_have_no_complaint_no_overflow_and_no_finding_of_axe(
     context.close()
 
 
-_FINDINGS = """axe.run({resultTypes: ["violations"]}).then(
+FINDINGS = """axe.run({resultTypes: ["violations"]}).then(
     found => found.violations.map(each => [each.id, each.nodes.map(node => node.html)]))"""
 
 

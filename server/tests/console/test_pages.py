@@ -88,6 +88,15 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/tokens": {"GET": ADMIN},
     "/tokens/new": {"GET": ADMIN, "POST": ADMIN},
     "/tokens/utk_unknown/revoke": {"POST": ADMIN},
+    "/users": {"GET": ADMIN},
+    "/users/new": {"GET": ADMIN, "POST": ADMIN},
+    "/users/usr_unknown/invite": {"POST": ADMIN},
+    "/users/usr_unknown/change": {"POST": ADMIN},
+    "/users/usr_unknown/sessions": {"POST": ADMIN},
+    "/users/usr_unknown/remove": {"POST": ADMIN},
+    "/account": {"GET": None},
+    "/account/options": {"POST": None},
+    "/account/passkeys": {"POST": None},
     "/integrate": {"GET": METADATA, "POST": UPLOAD},
     "/webhooks": {"GET": ADMIN},
     "/webhooks/new": {"GET": ADMIN, "POST": ADMIN},
@@ -138,6 +147,11 @@ def test_navigation_shows_what_the_user_may_see_and_a_refused_form_is_audited(cl
 
 
 @pytest.mark.asvs("8.2.2")
+def hidden_user(client: ApiClient) -> str:
+    with signed_in(client) as admin:
+        return match(r"/join/[^.]+\.(usr_\w+)\.", admin.post("/users/new", name="hidden_user", role="admin").text)
+
+
 def test_things_of_another_tenant_are_unknown(client: ApiClient, admin: User) -> None:
     theirs = client.other_tenant_client().with_store()
     context = theirs.create_context(context_key="hidden_context", display_name="Hidden context")
@@ -153,8 +167,9 @@ def test_things_of_another_tenant_are_unknown(client: ApiClient, admin: User) ->
         "token_id": token,
         "endpoint_id": "whk_unknown",
         "job_id": data(theirs.post("/files/export", {}), 201)["job_id"],
+        "user_id": hidden_user(theirs),
     }
-    tried, hidden = 0, re.compile(r"hidden[_ ](context|note|key)", re.IGNORECASE)
+    tried, hidden = 0, re.compile(r"hidden[_ ](context|note|key|user)", re.IGNORECASE)
     for each in PAGES:
         if "{" not in each.path:
             continue
@@ -170,7 +185,7 @@ def test_things_of_another_tenant_are_unknown(client: ApiClient, admin: User) ->
     assert deleted.status_code == 303
     assert data(theirs.get(f"/files/{stored['file_id']}/metadata"))["original_filename"] == "hidden_note.txt"
     assert data(theirs.get(f"/api-keys/{key.api_key_id}"))["status"] == "active"
-    for path in ("/overview", "/files", "/reports", "/contexts", "/keys", "/tokens", "/audit", "/quarantine"):
+    for path in ("/overview", "/files", "/reports", "/contexts", "/keys", "/tokens", "/audit", "/quarantine", "/users"):
         assert not hidden.search(admin.get(path).text), path
 
 

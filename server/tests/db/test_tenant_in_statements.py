@@ -37,6 +37,8 @@ from sluice.idempotency_keys import KeyClaim
 from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.resumable.resumable_upload import UploadState
 from sluice.sessions.session import Secret
+from sluice.sessions.user import Role, User
+from sluice.users import Passkey
 from sluice.webhooks.endpoint import Endpoint
 from tests.rows import each_row
 from tests.uploads.test_snapshot import CONTEXT
@@ -55,7 +57,9 @@ WITHOUT_TENANTS: Final = {
 }
 # Statements that read rows of all tenants, by reason: functions and constants. None of them changes a row.
 _READS: Final = {
-    "only what is found says whose it is": "api_keys.repository._PRESENTED upload_tokens.repository._PRESENTED",
+    "only what is found says whose it is": (
+        "api_keys.repository._PRESENTED upload_tokens.repository._PRESENTED users.repository.find_passkey"
+    ),
     "the worker looks for old rows of all tenants": (
         "audit.repository.forget decisions.repository.delete_expired decisions.repository.delete_old_marks"
         " idempotency_keys.repository.delete_expired jobs.repository.delete_old sessions.repository.delete_expired"
@@ -308,9 +312,9 @@ _PLAIN: Final[dict[str, Any]] = (
     | dict.fromkeys(("file_ids", "targets", "failed"), ("f",))
     | dict.fromkeys(("sources", "states"), ("stored",))
     | dict.fromkeys(("only", "context_keys", "terms"), ("x",))
-    | dict.fromkeys(("browser_hash", "secret_hash"), b"x")
+    | dict.fromkeys(("browser_hash", "secret_hash", "invitation_hash", "challenge_hash", "credential_id"), b"x")
     | {"upload_ids": ["u"], "report_ids": ["r"], "group_ids": ["g"], "token_ids": ["t"], "conditions": [], "values": {}}
-    | {"total": 5, "uploads_per_month": 500, "level": 80, "announced": 0}
+    | {"total": 5, "uploads_per_month": 500, "level": 80, "announced": 0, "sign_count": 1, "expires_at": NOW}
     | {"queue": "purge", "engine": "another", "kind": "bulk_delete", "grouping": "day", "of": "files", "held": "file"}
     | {"pairs": [("n", "v"), ("m", "w")]}
     | {"order": "-size_bytes", "types": ["file.stored"], "actions": ["context.changed"]}
@@ -340,6 +344,8 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
     "changed": {"evt_1": {}},
     "blanked": [{**dict.fromkeys(_ERASED, "x"), **{name: {} for name in ("actor", "facts", "params")}}],
     "entry": _ENTRY,
+    "passkey": Passkey(b"x", "ten_1", "usr_1", b"x", 0, NOW),
+    "user": User("usr_1", "ten_1", "n", Role.VIEWER, "active", NOW),
     "uploader": Principal("ten_1", "key_1", "n", frozenset({Scope.UPLOAD}), via="api_key", key_id="key_1"),
 }
 

@@ -34,6 +34,7 @@ from sluice.console.pages import (
     preferences,
     quarantine,
     rejections,
+    users,
     webhooks,
 )
 from sluice.console.templating import Templates, make_environment, query
@@ -297,6 +298,46 @@ PAGES: Final[Sequence[Screen]] = (
         again="/console/webhooks/{endpoint_id}",
     ),
     Screen("POST", "/console/webhooks/{endpoint_id}/delete", Scope.ADMIN, webhooks.delete, "webhook_endpoint.deleted"),
+    Screen("GET", "/console/users", Scope.ADMIN, users.show_list),
+    Screen("GET", "/console/users/new", Scope.ADMIN, users.show_new),
+    Screen("POST", "/console/users/new", Scope.ADMIN, users.invite, "console_user.invited"),
+    Screen(
+        "POST",
+        "/console/users/{user_id}/invite",
+        Scope.ADMIN,
+        users.invite_again,
+        "console_user.invited",
+        again="/console/users",
+    ),
+    Screen(
+        "POST",
+        "/console/users/{user_id}/change",
+        Scope.ADMIN,
+        users.change,
+        "console_user.changed",
+        again="/console/users",
+    ),
+    Screen(
+        "POST",
+        "/console/users/{user_id}/sessions",
+        Scope.ADMIN,
+        users.end_sessions,
+        "console_user.sessions_ended",
+        again="/console/users",
+    ),
+    Screen(
+        "POST",
+        "/console/users/{user_id}/remove",
+        Scope.ADMIN,
+        users.remove,
+        "console_user.removed",
+        again="/console/users",
+    ),
+    Screen("GET", "/console/account", None, users.show_account),
+    Screen("POST", "/console/account/options", None, users.begin_passkey),
+    Screen(
+        "POST", "/console/account/passkeys", None, users.add_passkey, "console_user.passkey_added", reads_form=False
+    ),
     Screen("GET", "/console/audit", Scope.ADMIN, audit.show_list),
     Screen("GET", "/console/audit.csv", Scope.ADMIN, audit.export),
 )
@@ -304,6 +345,11 @@ PAGES: Final[Sequence[Screen]] = (
 # Pages of a browser that is not signed in yet
 OPEN_PAGES: Final[Sequence[tuple[str, str, Callable[[Request, Templates], Awaitable[Response]]]]] = (
     ("GET", "/console/login", login.show),
+    ("POST", "/console/passkey/options", login.begin_passkey),
+    ("POST", "/console/passkey", login.finish_passkey),
+    ("GET", "/console/join/{invitation}", login.show_invitation),
+    ("POST", "/console/join/{invitation}/options", login.begin_joining),
+    ("POST", "/console/join/{invitation}", login.join),
     ("GET", "/console/oidc", login.begin_oidc),
     ("GET", "/console/oidc/callback", login.finish_oidc),
     ("GET", "/console/login/{link}", login.open_link),

@@ -408,6 +408,45 @@ console_sessions = Table(
     Index("ix_console_sessions_age", "expires_at"),
 )
 
+# Named users of the console and their passkeys, of which the public part is kept.
+console_users = Table(
+    "console_users",
+    metadata,
+    Column("user_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    # The link that lets the user register a passkey; null once it is used.
+    Column("invitation_hash", LargeBinary(32), nullable=True),
+    Column("invited_until", Moment, nullable=True),
+    Column("last_sign_in_at", Moment, nullable=True),
+    Index("ix_console_users_listing", "tenant_id", "user_id"),
+)
+
+console_passkeys = Table(
+    "console_passkeys",
+    metadata,
+    Column("credential_id", LargeBinary(1023), primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("user_id", _ID, ForeignKey("console_users.user_id"), nullable=False),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("sign_count", BigInteger, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("last_used_at", Moment, nullable=True),
+    Index("ix_console_passkeys_listing", "tenant_id", "user_id"),
+)
+
+# What browsers have to sign: of no tenant, since who signs in is unknown before. Only a hash is kept.
+console_challenges = Table(
+    "console_challenges",
+    metadata,
+    Column("challenge_hash", LargeBinary(32), primary_key=True),
+    Column("expires_at", Moment, nullable=False),
+    Index("ix_console_challenges_age", "expires_at"),
+)
+
 # Uploads by the idempotency key of their request. How one ended is in `decisions`, under its report's id.
 idempotency_keys = Table(
     "idempotency_keys",

@@ -23,7 +23,9 @@ from sluice.db.schema import (
     IS_STORED,
     audit_events,
     console_links,
+    console_passkeys,
     console_sessions,
+    console_users,
     contexts,
     count_deltas,
     decisions,
@@ -226,8 +228,8 @@ async def end_resumable(connection: Connection, tenant_id: str, upload_ids: Coll
 
 
 async def end_sessions(connection: Connection, tenant_id: str, user_id: str) -> None:
-    """Delete the person's sessions of the console, and links to it."""
-    for table in (console_sessions, console_links):
+    """Delete the person's sessions of the console, links to it, passkeys, and the user that it is there."""
+    for table in (console_sessions, console_links, console_passkeys, console_users):
         await connection.execute(delete(table).where(table.c.tenant_id == tenant_id, table.c.user_id == user_id))
 
 

@@ -19,7 +19,7 @@ import httpx
 
 from sluice.identity.oidc import check_url
 from sluice.identity.protocol import Claims, InvalidToken, IssuerUnavailable, SignInAttempt, TokenVerifier
-from sluice.identity.tokens import parse_token
+from sluice.identity.tokens import MAX_ID_TOKEN_LENGTH, parse_token
 from sluice.kit.strict_json import NotStrictJson, read_json
 
 _TIMEOUT_SECONDS: Final = 5.0
@@ -98,7 +98,7 @@ class CodeFlow:
             raise InvalidToken("the issuer refused to sign in")
         token = await self._exchange(endpoints, code, redirect_uri, attempt)
         claims = await self._verifier.verify(token)
-        signed = parse_token(token).claims
+        signed = parse_token(token, MAX_ID_TOKEN_LENGTH).claims
         nonce = signed.get("nonce")
         if not isinstance(nonce, str) or not compare_digest(nonce.encode(), attempt.nonce.encode()):
             raise InvalidToken("the token is of another attempt to sign in")

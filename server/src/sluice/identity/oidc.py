@@ -16,7 +16,14 @@ import httpx
 from sluice.identity.jwks import MIN_RSA_BITS, NotJwks, TrustedKey, parse_jwks
 from sluice.identity.key_cache import DEFAULT_TIMES, CacheTimes, FetchFailed, KeyCache
 from sluice.identity.protocol import Claims, InvalidToken, IssuerUnavailable
-from sluice.identity.tokens import ALGORITHMS, ClaimRules, parse_token, validate_claims, verify_signature
+from sluice.identity.tokens import (
+    ALGORITHMS,
+    MAX_TOKEN_LENGTH,
+    ClaimRules,
+    parse_token,
+    validate_claims,
+    verify_signature,
+)
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.health import EngineHealth, EngineState
 
@@ -39,6 +46,7 @@ class OidcVerifier:
         jwks_url: str,
         algorithms: Iterable[str],
         rsa_bits: int = MIN_RSA_BITS,
+        max_length: int = MAX_TOKEN_LENGTH,
         times: CacheTimes = DEFAULT_TIMES,
         timeout_seconds: float = _TIMEOUT_SECONDS,
         tls: ssl.SSLContext | None = None,
@@ -47,13 +55,15 @@ class OidcVerifier:
     ) -> None:
         """`algorithms` are the issuer's, of `ALGORITHMS`; raise `ValueError` for others or none.
 
-        RSA keys of fewer than `rsa_bits` are ignored. `tls` is for issuers with a private certificate authority.
+        RSA keys of fewer than `rsa_bits` are ignored, tokens of more than `max_length` characters are refused. `tls` is
+        for issuers with a private certificate authority.
         """
         self._algorithms = frozenset(algorithms)
         if not self._algorithms or not self._algorithms <= ALGORITHMS:
             raise ValueError(f"the algorithms of an issuer are some of {', '.join(sorted(ALGORITHMS))}")
         self.issuer = rules.issuer
         self._rules = rules
+        self._max_length = max_length
         self._clock = clock
         self._client = _JwksClient(
             jwks_url, lambda raw: parse_jwks(raw, self._algorithms, rsa_bits), timeout_seconds=timeout_seconds, tls=tls
@@ -62,7 +72,7 @@ class OidcVerifier:
 
     async def verify(self, token: str) -> Claims:
         """See `TokenVerifier.verify`."""
-        unverified = parse_token(token)
+        unverified = parse_token(token, self._max_length)
         if unverified.algorithm not in self._algorithms:
             raise InvalidToken("the algorithm is not the issuer's")
         # Claims are checked before the key: an expired token must not cause a fetch of keys.

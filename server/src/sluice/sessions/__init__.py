@@ -1,5 +1,6 @@
-"""Sessions of the console: who is signed in, and the one-time links that begin them."""
+"""Sessions of the console: who is signed in, the one-time links that begin them, and the value of a user."""
 
 from sluice.sessions.session import Link, Session
+from sluice.sessions.user import Role, User
 
-__all__ = ["Link", "Session"]
+__all__ = ["Link", "Role", "Session", "User"]

@@ -2,11 +2,12 @@
 
 from datetime import datetime
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import and_, delete, insert, or_, select, update
 
-from sluice.db.schema import console_links, console_sessions, tenants
+from sluice.db.schema import console_challenges, console_links, console_sessions, console_users, tenants
 from sluice.db.sql import AnyRow, Connection, rows_of
 from sluice.sessions.session import Link, Secret, Session
+from sluice.sessions.user import USER_PREFIX, Role
 
 _LINK = [console_links.c[name] for name in Link.__slots__]
 _SESSION = [console_sessions.c[name] for name in Session.__slots__ if name in console_sessions.c]
@@ -66,23 +67,35 @@ async def add_session(connection: Connection, session: Session, secret_hash: byt
 
 
 async def find_session(connection: Connection, presented: Secret, at: datetime) -> Session | None:
-    """Return a session that is not over, of a tenant that is active; None if there is none."""
-    columns = console_sessions.c
+    """Return a session that is not over, of a tenant that is active; None if there is none.
+
+    That of a named user has the scopes of the user's role now, and ends when the user is disabled or removed.
+    """
+    columns, user = console_sessions.c, console_users.c
     query = (
-        select(*_SESSION, tenants.c.name.label("tenant_name"))
+        select(*_SESSION, tenants.c.name.label("tenant_name"), user.role)
         .join(tenants, tenants.c.tenant_id == columns.tenant_id)
+        .join(
+            console_users,
+            and_(user.tenant_id == columns.tenant_id, user.user_id == columns.user_id),
+            isouter=True,
+        )
         .where(
             columns.tenant_id == presented.tenant_id,
             columns.session_id == presented.row_id,
             columns.secret_hash == presented.hash,
             columns.expires_at > at,
             tenants.c.status == "active",
+            or_(columns.user_id.not_like(f"{USER_PREFIX.replace('_', '/_')}%", escape="/"), user.status == "active"),
         )
     )
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    return Session(**dict(row._mapping) | {"scopes": tuple(row.scopes)})  # noqa: SLF001  (SQLAlchemy's documented name)
+    values = dict(row._mapping)  # noqa: SLF001  (SQLAlchemy's documented name)
+    role = values.pop("role")
+    scopes = row.scopes if role is None else sorted(Role(role).scopes)
+    return Session(**values | {"scopes": tuple(scopes)})
 
 
 async def has_session(connection: Connection, tenant_id: str, session_id: str, at: datetime) -> bool:
@@ -102,7 +115,7 @@ async def delete_session(connection: Connection, tenant_id: str, session_id: str
 
 
 async def delete_expired(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete links and sessions that expired before `before`, at most `limit` of each; return how many."""
+    """Delete links, sessions and challenges that expired before `before`, at most `limit` of each; return how many."""
     deleted = 0
     for table in (console_links, console_sessions):
         (key,) = table.primary_key
@@ -111,6 +124,9 @@ async def delete_expired(connection: Connection, before: datetime, limit: int) -
         if owned:
             await connection.execute(delete(table).where(*rows_of(table, owned)))
         deleted += len(owned)
+    over = select(console_challenges.c.challenge_hash).where(console_challenges.c.expires_at < before).limit(limit)
+    gone = delete(console_challenges).where(console_challenges.c.challenge_hash.in_(over))
+    deleted += len((await connection.execute(gone.returning(console_challenges.c.expires_at))).all())
     return deleted
 
 

@@ -58,6 +58,8 @@ _THINGS: Final[tuple[Table, ...]] = (
     schema.cors_origins,
     schema.console_links,
     schema.console_sessions,
+    schema.console_passkeys,
+    schema.console_users,
     schema.idempotency_keys,
     schema.webhook_deliveries,
     schema.webhook_endpoints,

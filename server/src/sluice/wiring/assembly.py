@@ -43,6 +43,7 @@ from sluice.uploads.snapshot import SnapshotCache
 from sluice.uploads.spool import Spool, SpoolRoom
 from sluice.uploads.upload import UploadLimits, Uploads
 from sluice.usage.service import UsageReader
+from sluice.users.service import Users
 from sluice.webhooks.service import MOST_ENDPOINTS, Webhooks
 from sluice.wiring.engines import (
     make_contexts,
@@ -304,6 +305,7 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer) -> Serv
         two_persons=settings.review_two_persons,
     )
     jobs = Jobs(database, files, signer, stores.platform)
+    sessions = Sessions(database)
     receipts = Receipts(database, ReceiptKeys(receipt_keys_path(settings)), settings.resolved_public_url)
     return Services(
         tenants=Tenants(database),
@@ -327,7 +329,8 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer) -> Serv
         ),
         events=EventFeed(database),
         quarantine=make_quarantine(settings, database),
-        sessions=Sessions(database),
+        sessions=sessions,
+        users=Users(database, sessions, settings.resolved_public_url, attempts_per_minute=settings.failed_logins),
         webhooks=Webhooks(database, sealer, settings.webhook_hosts),
         usage=UsageReader(
             database,

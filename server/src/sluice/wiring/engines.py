@@ -13,7 +13,7 @@ from sluice.identity import SignInFlow, TokenVerifier
 from sluice.identity.code_flow import CodeFlow
 from sluice.identity.local import LocalVerifier
 from sluice.identity.oidc import OidcVerifier
-from sluice.identity.tokens import ClaimRules
+from sluice.identity.tokens import MAX_ID_TOKEN_LENGTH, ClaimRules
 from sluice.identity.verifier_set import VerifierSet
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.limiter import Limiter
@@ -130,6 +130,7 @@ def make_sign_in(settings: Settings) -> SignInFlow | None:
             jwks_url=str(settings.oidc_jwks_url),
             algorithms=settings.oidc_algorithms,
             rsa_bits=settings.oidc_rsa_bits,
+            max_length=MAX_ID_TOKEN_LENGTH,
         )
         secret = settings.console_oidc_client_secret
         return CodeFlow(

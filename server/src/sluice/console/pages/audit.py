@@ -27,6 +27,8 @@ _COLUMNS: Final = (
     "request_id",
 )
 _MORE_ACTIONS: Final = (
+    *("console_user.invited", "console_user.joined", "console_user.changed", "console_user.passkey_added"),
+    *("console_user.removed", "console_user.sessions_ended"),
     *("bucket.probed", "console.link_created", "console.signed_in", "console.signed_out"),
     *("erasure.completed", "file.erased"),
     *("file.release_asked", "file.refusal_asked", "file.expired", "file.purged"),

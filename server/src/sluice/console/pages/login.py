@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, Response
 
 from sluice.api.authenticate import Authenticator
 from sluice.console.templating import Templates
-from sluice.console.visit import HEADERS, Visit, cookie_name, delete_cookie, redirect, set_cookie
+from sluice.console.visit import HEADERS, Visit, cookie_name, delete_cookie, read_form, redirect, set_cookie
 from sluice.errors import NotFound, ServiceUnavailable, Unauthenticated
 from sluice.identity import InvalidToken, IssuerUnavailable, SignInAttempt
 from sluice.observe.log import log
@@ -16,6 +16,9 @@ from sluice.services import Services
 from sluice.sessions import Session
 from sluice.sessions.service import LINK_LIFE, SESSION_LIFE, IssuedSession
 from sluice.sessions.session import new_secret
+from sluice.users import PasskeyRefused
+from sluice.users.passkeys import CHALLENGE_SECONDS
+from sluice.users.service import Ceremony
 
 _ATTEMPT_SECONDS: Final = 600
 _ATTEMPT: Final = re.compile(r"([\w-]{43})\.([\w-]{43})\.([\w-]{43})", re.ASCII)
@@ -68,6 +71,82 @@ async def _signed_in(request: Request, issued: IssuedSession) -> Response:
     response = redirect("/console")
     set_cookie(response, services, "session", issued.text, seconds=int(SESSION_LIFE.total_seconds()))
     return response
+
+
+async def begin_passkey(request: Request, _templates: Templates) -> Response:
+    """Return what a passkey has to sign, for the script of the sign-in page."""
+    services: Services = request.app.state.services
+    return ceremony_response(services, await services.users.begin_sign_in(_address(request)))
+
+
+async def finish_passkey(request: Request, templates: Templates) -> Response:
+    """Begin the session of the user whose passkey signed."""
+    services: Services = request.app.state.services
+    browser, credential = await read_credential(request)
+    try:
+        issued = await services.users.sign_in(browser, credential, request.state.request_id)
+    except (PasskeyRefused, Unauthenticated) as fault:
+        log.info("sign_in_refused", why=str(fault))
+        response = _login(request, templates, refused="passkey")
+    else:
+        response = await _signed_in(request, issued)
+    delete_cookie(response, services, "passkey")
+    return response
+
+
+async def show_invitation(request: Request, templates: Templates) -> Response:
+    """Show who is invited. Nothing is used up: programs that scan the links in messages send this request too."""
+    services: Services = request.app.state.services
+    try:
+        user = await services.users.find_invited(request.path_params["invitation"])
+    except Unauthenticated:
+        return _login(request, templates, refused="invitation")
+    tenant = await services.tenants.get(user.tenant_id)
+    return _page(templates, "join.html", user=user, tenant=tenant, path=request.url.path, site=services.users.site)
+
+
+async def begin_joining(request: Request, _templates: Templates) -> Response:
+    """Return what the passkey of an invited user is made of."""
+    services: Services = request.app.state.services
+    user = await services.users.find_invited(request.path_params["invitation"])
+    return ceremony_response(services, await services.users.begin_registration(user, _address(request)))
+
+
+async def join(request: Request, templates: Templates) -> Response:
+    """Use an invitation up: keep the passkey and begin the session."""
+    services: Services = request.app.state.services
+    browser, credential = await read_credential(request)
+    try:
+        issued = await services.users.join(
+            request.path_params["invitation"], browser, credential, request.state.request_id
+        )
+    except Unauthenticated:
+        response = _login(request, templates, refused="invitation")
+    except PasskeyRefused as fault:
+        log.info("sign_in_refused", why=str(fault))
+        response = _login(request, templates, refused="passkey")
+    else:
+        response = await _signed_in(request, issued)
+    delete_cookie(response, services, "passkey")
+    return response
+
+
+def ceremony_response(services: Services, ceremony: Ceremony) -> Response:
+    """Return the options for a script, with what binds them to this browser in a cookie."""
+    response = Response(ceremony.options, media_type="application/json", headers=dict(HEADERS))
+    set_cookie(response, services, "passkey", ceremony.browser, seconds=CHALLENGE_SECONDS)
+    return response
+
+
+async def read_credential(request: Request) -> tuple[str, str]:
+    """Return the browser's text of a ceremony, and the credential in the form that ends it."""
+    services: Services = request.app.state.services
+    fields = dict(await read_form(request))
+    return request.cookies.get(cookie_name(services, "passkey"), ""), fields.get("credential", "")
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 async def begin_oidc(request: Request, _templates: Templates) -> Response:
@@ -131,8 +210,14 @@ async def logout(visit: Visit) -> Response:
 
 def _login(request: Request, templates: Templates, *, refused: str = "") -> Response:
     services: Services = request.app.state.services
-    has_issuer = services.sign_in is not None
-    return _page(templates, "login.html", status=403 if refused else 200, refused=refused, has_issuer=has_issuer)
+    return _page(
+        templates,
+        "login.html",
+        status=403 if refused else 200,
+        refused=refused,
+        has_issuer=services.sign_in is not None,
+        site=services.users.site,
+    )
 
 
 def _page(templates: Templates, name: str, *, status: int = 200, **values: object) -> Response:
