@@ -47,6 +47,11 @@ FAILED: Final[dict[str, tuple[dict[str, str], int, str, str]]] = {
     "/keys/{api_key_id}/status?status=revoked": ({"status": "active"}, 409, "API keys", "revoked"),
     "/tokens/new": ({"context": "{context_key}", "max_files": "901"}, 422, "New upload token", 'value="901"'),
     "/tokens/{token_id}/revoke": ({}, 303, "", ""),
+    "/users/new": ({"name": "kept", "role": "king"}, 422, "Invite a user", 'value="kept"'),
+    "/users/{user_id}/invite": ({}, 303, "", ""),
+    "/users/{user_id}/change": ({"status": "gone"}, 422, "Users", "{user_id}"),
+    "/users/{user_id}/sessions": ({}, 303, "", ""),
+    "/users/{user_id}/remove": ({}, 303, "", ""),
     "/integrate": ({"context": "{context_key}", "sample": "x"}, 422, "Integrate", 'value="{context_key}" selected'),
     "/webhooks/new": ({"url": "ftp://kept.example"}, 422, "Add an endpoint", "ftp://kept.example"),
     "/webhooks/{endpoint_id}/edit": ({"url": "ftp://kept.example"}, 422, "Edit the endpoint", "ftp://kept.example"),
@@ -56,8 +61,8 @@ FAILED: Final[dict[str, tuple[dict[str, str], int, str, str]]] = {
     "/webhooks/{endpoint_id}/rotate": ({}, 303, "", ""),
     "/webhooks/{endpoint_id}/delete": ({}, 303, "", ""),
 }
-# They lead away from the page in any case.
-_WITHOUT: Final = {"/logout", "/times"}
+# They lead away from the page in any case, or answer its script.
+_WITHOUT: Final = {"/logout", "/times", "/account/options", "/account/passkeys"}
 
 
 @pytest.fixture
@@ -74,6 +79,7 @@ def ids(client: ApiClient, s3: object, admin: User) -> dict[str, str]:
         data(client.post("/webhook-endpoints", {"url": url, "events": ["*"]}), 201)["endpoint_id"] for _ in range(2)
     )
     data(client.patch(f"/webhook-endpoints/{endpoint}", {"status": "disabled"}))
+    admin.post("/users/new", name="Vera", role="viewer")
     groups = re.findall(r'name="group" value="([^"]+)"', admin.get("/rejections").text)
     return {
         "context_key": context,
@@ -85,6 +91,7 @@ def ids(client: ApiClient, s3: object, admin: User) -> dict[str, str]:
         "config_id": data(client.get(client.buckets))[0]["config_id"],
         "api_key_id": key,
         "token_id": data(client.post("/upload-tokens", {"context": context}), 201)["token_id"],
+        "user_id": re.findall(r"/console/users/(usr_\w+)/", admin.get("/users").text)[0],
         "endpoint_id": endpoint,
         "recovered_id": recovered,
         "url": url,
