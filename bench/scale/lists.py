@@ -100,6 +100,13 @@ _REQUESTS = (
     _Request("console: delete all of a context?", lambda _rows: "action=delete&context=c1", screen="files/all"),
     _Request("console: audit", lambda _rows: "", screen="audit"),
     _Request("console: audit of an action", lambda _rows: "action=file.deleted", screen="audit"),
+    _Request("console: audit of a thing", lambda _rows: f"target=file_{_AUDITED:026}", screen="audit"),
+    _Request("console: files of an uploader, since", lambda _rows: "uploaded_by=u1&from=2d", screen="files"),
+    _Request("console: reports of an uploader", lambda _rows: "uploaded_by=u1", screen="reports"),
+    _Request("console: reports of a day", lambda _rows: f"from={_YESTERDAY:%Y-%m-%d}", screen="reports"),
+    _Request("console: all of one person", lambda _rows: "id=u1", screen="actor"),
+    _Request("console: search", lambda _rows: "q=report-77", screen="find"),
+    _Request("console: erase a person?", lambda _rows: "uploaded_by=u1", screen="erasures/new"),
 )
 _LARGE_ONLY = (
     _Request("100 a page, page 1", lambda _rows: "page=1&page_size=100"),

@@ -106,7 +106,12 @@ def test_invited_user_registers_a_passkey_and_signs_in_with_it_without_a_name(ba
         assert vera.sign_in().status_code == 303
         assert vera.is_signed_in()
         assert "Vera" in admin.get("/users").text
-    done = [(entry["action"], entry["actor_name"]) for entry in page(bare_client.get("/audit"))[0]]
+        admin.post(f"/users/{user_id_of(link)}/change", role="reviewer")
+    entries = page(bare_client.get("/audit"))[0]
+    assert [entry["reason"] for entry in entries if entry["action"] == "console_user.changed"] == [
+        "role: viewer to reviewer"
+    ]
+    done = [(entry["action"], entry["actor_name"]) for entry in entries]
     for step in (("console_user.joined", "Vera"), ("console.signed_in", "Vera"), ("console_user.invited", "Ada")):
         assert step in done
 
@@ -120,7 +125,10 @@ def test_invitation_works_once_within_a_day_and_until_another_replaces_it(bare_c
         late = invite(admin)
         write(bare_client, console_users, invited_until=datetime.now(UTC) - timedelta(seconds=1))
         foreign = f"/join/ten_other.{late.split('.', 1)[1]}"
-        for link in (used, replaced, late, foreign, "/join/x", f"{late}x"):
+        ended = invite(admin)
+        for status in ("disabled", "active"):
+            admin.post(f"/users/{user_id_of(ended)}/change", status=status)
+        for link in (used, replaced, late, foreign, ended, "/join/x", f"{late}x"):
             assert thief.http.get(f"/console{link}").status_code == 403, link
             assert thief.post(f"{link}/options").status_code == 401, link
             assert thief.post(link, credential="{}").status_code == 403, link

@@ -284,6 +284,18 @@ async def test_a_missing_object_does_not_stop_the_batch(environment: RescanEnvir
     assert environment.scanner.seen == ["there"]
 
 
+async def test_a_file_whose_object_is_missing_is_not_waited_for(environment: RescanEnvironment) -> None:
+    await environment.store_file("lost", day=1)
+    await environment.store.delete("lost")
+    async with environment.database.transaction("ten_1") as connection:
+        assert await repository.ask_rescan(connection, "ten_1", "file_lost", only_quarantined=False)
+    assert await environment.rescans().one_batch() == 1
+    async with environment.database.reading("ten_1") as connection:
+        scan = await repository.find_last_scan(connection, "ten_1", "file_lost")
+    assert scan is not None
+    assert scan.rescan_asked_at is None
+
+
 async def test_an_unexpected_exception_on_one_file_does_not_stop_the_batch(
     environment: RescanEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -410,7 +410,8 @@ def _route(
         except DatabaseUnavailable:
             response = _error_page(request, templates, ServiceUnavailable("database"))
         except Exception:  # noqa: BLE001  (the log gets all of it, the caller a page without details)
-            log.exception("unexpected_error", method=scope["method"], path=scope["path"])
+            # The path of the route, since that of the request may hold the secret of a link or an invitation.
+            log.exception("unexpected_error", method=scope["method"], path=path)
             response = _error_page(request, templates, SluiceError())
         await response(scope, receive, send)
 

@@ -321,6 +321,14 @@ upload_tokens = Table(
     Column("page_sentence", String(300), nullable=True),
     Index("ix_upload_tokens_listing", "tenant_id", "token_id"),
     Index("ix_upload_tokens_age", "expires_at"),
+    Index(
+        "ix_upload_tokens_by_end_user",
+        "tenant_id",
+        "end_user",
+        "token_id",
+        sqlite_where=text("end_user IS NOT NULL"),
+        postgresql_where=text("end_user IS NOT NULL"),
+    ),
 )
 
 # The origins whose pages may call the API: those of a tenant, with an empty token, and those of its tokens.

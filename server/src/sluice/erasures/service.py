@@ -17,7 +17,7 @@ from sluice.receipts.service import Receipts
 FILES_OF_PAGE: Final = 1000
 MOST_COUNTED: Final = 10_000
 MOST_COMPARED: Final = 100_000  # reports, whose uploaders are in no index
-_MOST_TOKENS: Final = 1000
+MOST_TOKENS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,7 @@ class Erasures:
             sources: Sequence[str] = [subject.uploaded_by or ""]
             tokens: Sequence[str] = ()
             if subject.end_user is not None:
-                sources = tokens = await repository.list_token_ids(
-                    connection, tenant_id, subject.end_user, _MOST_TOKENS
-                )
+                sources = tokens = await repository.list_token_ids(connection, tenant_id, subject.end_user, MOST_TOKENS)
             number, held = await repository.count_files(connection, tenant_id, sources, MOST_COUNTED)
             reports, is_all = await repository.count_decisions(connection, tenant_id, sources, MOST_COMPARED)
         return ErasurePreview(number, held, reports, all_reports=is_all, upload_tokens=len(tokens))

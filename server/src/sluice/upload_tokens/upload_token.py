@@ -17,8 +17,9 @@ TokenUse = Literal["begin", "again", "continue"]
 class UploadToken:
     """One token of one tenant. `token_prefix` is safe to show.
 
-    `page_sentence` is shown on the upload page instead of the context's. `max_file_size_bytes` None and empty `allowed_extensions` leave it to the context. `files_claimed` counts the files
-    that are stored, and those that are about to be.
+    `page_sentence` is shown on the upload page instead of the context's. `max_file_size_bytes` None and empty
+    `allowed_extensions` leave it to the context. `files_claimed` counts the files that are stored, and those that are
+    about to be.
     """
 
     token_id: str

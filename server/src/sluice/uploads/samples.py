@@ -12,27 +12,32 @@ from sluice.contexts.policies import Mode
 _TEXT: Final = "A test upload from the console of Sluice, number {number}. It can be deleted at any time.\n"
 
 
-def passing_sample(context: Context, number: int) -> tuple[str, bytes] | None:
-    """Return name and content of a file that a context accepts, unless a policy refuses it; other bytes for another
-    `number`. None if there is no sample with an extension that it allows.
+Sample = tuple[str, Callable[[int], bytes]]
+"""The name of a file, and what makes its content: other bytes for another number."""
+
+
+def passing_sample(context: Context) -> Sample | None:
+    """Return a file that a context accepts, unless a policy refuses it.
+
+    None if there is no sample with an extension that it allows.
     """
     extension = next(
         (each for each in _MAKERS if not context.allowed_extensions or each in context.allowed_extensions), None
     )
-    return None if extension is None else (f"test-upload.{extension}", _MAKERS[extension](number))
+    return None if extension is None else (f"test-upload.{extension}", _MAKERS[extension])
 
 
-def failing_sample(context: Context) -> tuple[str, bytes] | None:
-    """Return name and content of a file that a context rejects. None if its rules reject no sample.
+def failing_sample(context: Context) -> Sample | None:
+    """Return a file that a context rejects. None if its rules reject no sample.
 
     It is an empty file, a PDF that ends too early, or one with an extension that is not allowed.
     """
     allowed, modes = context.allowed_extensions, context.check_modes
     if context.reject_blank_files and modes.blank is Mode.ENFORCE:
-        return f"empty.{(*allowed, 'pdf')[0]}", b""
+        return f"empty.{(*allowed, 'pdf')[0]}", lambda _number: b""
     if context.reject_corrupt_files and modes.integrity is Mode.ENFORCE and (not allowed or "pdf" in allowed):
-        return "cut-off.pdf", make_pdf("A page that was cut off on its way.")[:180]
-    return ("test-upload.not-allowed", b"MZ") if allowed else None
+        return "cut-off.pdf", lambda _number: make_pdf("A page that was cut off on its way.")[:180]
+    return ("test-upload.not-allowed", lambda _number: b"MZ") if allowed else None
 
 
 def make_pdf(text: str) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from sluice.audit import AuditAction
 from sluice.audit.repository import add as add_entry
@@ -35,6 +35,7 @@ from sluice.users.passkeys import (
 INVITATION_LIFE: Final = timedelta(days=1)
 _MAX_NAME: Final = 255
 _MOST_PASSKEYS: Final = 20
+_REFUSALS_PER_MINUTE: Final = 60  # of a user in the audit log
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Users:
         self._sessions = sessions
         self._clock = clock
         self._attempts = FailureThrottle(attempts_per_minute, 60.0, 10_000)
+        self._refusals = FailureThrottle(_REFUSALS_PER_MINUTE, 60.0, 10_000)
         self.site = RelyingParty.of(public_url)
 
     # administration
@@ -93,7 +95,7 @@ class Users:
         secret = Secret.new(by.tenant_id, user.user_id)
         async with self._database.transaction(by.tenant_id) as connection:
             await repository.add_user(connection, user, secret.hash)
-            await append(connection, by, user.user_id, now)
+            await append(connection, by, user.user_id, now, f"{name}: {role.value}")
         return Invitation(user, secret.text)
 
     async def invite_again(self, by: AuditAction, user_id: str) -> Invitation:
@@ -102,24 +104,28 @@ class Users:
         values = {"invitation_hash": secret.hash, "invited_until": now + INVITATION_LIFE}
         async with self._database.transaction(by.tenant_id) as connection:
             user = or_not_found(await repository.change_user(connection, by.tenant_id, user_id, values))
-            await append(connection, by, user_id, now)
+            await append(connection, by, user_id, now, "a new link")
         return Invitation(user, secret.text)
 
     async def set_role(self, by: AuditAction, user_id: str, role: Role) -> None:
         """Give a user another role, which holds for the next request. Raise `NotFound`, `Invalid` for oneself."""
         _require_another(by, user_id)
         async with self._database.transaction(by.tenant_id) as connection:
-            or_not_found(await repository.change_user(connection, by.tenant_id, user_id, {"role": role.value}))
-            await append(connection, by, user_id, self._clock())
+            before = or_not_found(await repository.find_user(connection, by.tenant_id, user_id))
+            await repository.change_user(connection, by.tenant_id, user_id, {"role": role.value})
+            await append(connection, by, user_id, self._clock(), f"role: {before.role.value} to {role.value}")
 
     async def set_status(self, by: AuditAction, user_id: str, status: str) -> None:
-        """Enable or disable a user; the sessions of a disabled one end. Raise `NotFound`, `Invalid` for oneself."""
+        """Enable or disable a user; sessions and link of a disabled one end. Raise `NotFound`, `Invalid` for oneself."""
         _require_another(by, user_id)
+        values: dict[str, Any] = {"status": status}
+        if status != "active":
+            values |= {"invitation_hash": None, "invited_until": None}
         async with self._database.transaction(by.tenant_id) as connection:
-            or_not_found(await repository.change_user(connection, by.tenant_id, user_id, {"status": status}))
+            or_not_found(await repository.change_user(connection, by.tenant_id, user_id, values))
             if status != "active":
                 await repository.delete_sessions(connection, by.tenant_id, user_id)
-            await append(connection, by, user_id, self._clock())
+            await append(connection, by, user_id, self._clock(), f"status: {status}")
 
     async def end_sessions(self, by: AuditAction, user_id: str) -> None:
         """End all sessions of a user. Raise `NotFound`."""
@@ -218,12 +224,18 @@ class Users:
                 raise PasskeyRefused("the user is disabled, or the tenant suspended")  # noqa: TRY301  (logged as every refusal)
             await self._use(passkey, sign_count)
         except PasskeyRefused:
-            by = AuditAction(user.principal, "console.signed_in", request_id)
-            entry = by.entry(user.user_id, self._clock(), "refused", Unauthenticated.code)
-            async with self._database.transaction(user.tenant_id) as connection:
-                await add_entry(connection, entry)
+            await self._note_refusal(AuditAction(user.principal, "console.signed_in", request_id))
             raise
         return await self._sessions.begin(user.principal, request_id)
+
+    async def _note_refusal(self, by: AuditAction) -> None:
+        """Append a refused sign-in to the audit log, at most `_REFUSALS_PER_MINUTE` of a user."""
+        user_id = by.principal.actor_id
+        if self._refusals.blocked(user_id) is not None:
+            return
+        self._refusals.failed(user_id)
+        async with self._database.transaction(by.tenant_id) as connection:
+            await add_entry(connection, by.entry(user_id, self._clock(), "refused", Unauthenticated.code))
 
     async def _use(self, passkey: Passkey, sign_count: int) -> None:
         now = self._clock()

@@ -18,6 +18,7 @@ from sluice.kit.clock import utc_now
 from sluice.kit.paging import SliceRequest
 from sluice.kit.text import is_plain
 from sluice.upload_tokens.upload_token import UploadToken
+from sluice.uploads.reports import MOST_LISTED
 
 _SHOWN: Final = SliceRequest(5)
 
@@ -35,7 +36,14 @@ async def show(visit: Visit) -> Response:
         problems = fault.errors
     files = rejected = entries = NOTHING
     number: int | None = None
-    sent = DecisionFilter(actor_id=actor_id, outcome="rejected", since=period.since, until=period.until)
+    sent = DecisionFilter(
+        actor_id=actor_id,
+        outcome="rejected",
+        since=period.since,
+        until=period.until,
+        # Decisions by actor are in an index for upload tokens alone.
+        among_newest=None if actor_id.startswith("utk_") else MOST_LISTED,
+    )
     stored = FileFilter(uploaded_by=actor_id, created_after=period.since, created_before=period.before)
     if not problems:
         rejected = await services.reports.list_slice(tenant_id, sent, _SHOWN)

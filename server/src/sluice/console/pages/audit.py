@@ -30,7 +30,7 @@ _MORE_ACTIONS: Final = (
     *("console_user.invited", "console_user.joined", "console_user.changed", "console_user.passkey_added"),
     *("console_user.removed", "console_user.sessions_ended"),
     *("bucket.probed", "console.link_created", "console.signed_in", "console.signed_out"),
-    *("erasure.completed", "file.erased"),
+    *("erasure.completed", "file.erased", "file.quarantined", "tenant.changed", "tenant.suspended", "tenant.resumed"),
     *("file.release_asked", "file.refusal_asked", "file.expired", "file.purged"),
     *("rejections.reviewed", "rejections.muted", "rejections.reopened"),
 )

@@ -10,7 +10,7 @@ from sluice.api.error_responses import describe
 from sluice.api.routes.erasures import CreateErasure
 from sluice.console.filters import read_pairs
 from sluice.console.visit import HEADERS, Visit, redirect
-from sluice.erasures.service import MOST_COMPARED, MOST_COUNTED, ErasurePreview
+from sluice.erasures.service import MOST_COMPARED, MOST_COUNTED, MOST_TOKENS, ErasurePreview
 from sluice.erasures.subject import ErasureSubject
 from sluice.errors import Invalid, NotFound, SluiceError
 
@@ -38,6 +38,7 @@ async def _show_new(visit: Visit, asked: Mapping[str, str], errors: Sequence[str
         preview=preview,
         most=MOST_COUNTED,
         compared=MOST_COMPARED,
+        most_tokens=MOST_TOKENS,
         word=_WORD,
         errors=errors,
     )

@@ -15,7 +15,7 @@ from sluice.errors import FileRejected, Invalid, LimitExceeded
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest
 from sluice.uploads.report import VerdictReport
-from sluice.uploads.samples import failing_sample, passing_sample
+from sluice.uploads.samples import Sample, failing_sample, passing_sample
 
 _CONTEXTS_SHOWN: Final = PageRequest(1, 100)
 
@@ -145,7 +145,7 @@ async def send_test(visit: Visit) -> Response:
     sample = _samples(context).get(visit.sent("sample"))
     if sample is None:
         raise Invalid("sample: expected one that the rules of this context accept or reject")
-    filename, content = sample
+    filename, make = sample
     caller, read_caller = uploader_of(visit, replace(visit.principal, is_test=True))
     try:
         stored = await store_for(
@@ -154,7 +154,7 @@ async def send_test(visit: Visit) -> Response:
             read_caller,
             context_key=context.context_key,
             filename=filename,
-            content=content,
+            content=make(utc_now().microsecond),
             metadata={"test_upload": True},
         )
         report_id = stored.report_id
@@ -166,11 +166,10 @@ async def send_test(visit: Visit) -> Response:
     return redirect(f"/console/integrate{query(shown)}")
 
 
-def _samples(context: Context) -> Mapping[str, tuple[str, bytes]]:
-    """Return name and content of the samples for a context: one to `pass`, and one to `fail`, as far as there are."""
-    passing = passing_sample(context, utc_now().microsecond)
-    failing = failing_sample(context)
-    return {name: sample for name, sample in (("pass", passing), ("fail", failing)) if sample is not None}
+def _samples(context: Context) -> Mapping[str, Sample]:
+    """Return the samples for a context: one to `pass`, and one to `fail`, as far as there are."""
+    samples = {"pass": passing_sample(context), "fail": failing_sample(context)}
+    return {name: sample for name, sample in samples.items() if sample is not None}
 
 
 async def show(visit: Visit) -> Response:

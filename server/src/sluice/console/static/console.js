@@ -26,7 +26,7 @@ document.addEventListener("click", async (event) => {
 });
 
 // Shortcuts of one sign can be switched off: speech input types letters, too (WCAG 2.1.4).
-const hasLetters = () => localStorage.getItem("letters") !== "off";
+const hasLetters = () => !document.cookie.split("; ").includes("sluice_letters=off");
 
 // "/" and Ctrl+K lead to the search field from every page.
 document.addEventListener("keydown", (event) => {
@@ -74,7 +74,9 @@ document.addEventListener("keydown", (event) => {
 const switched = document.getElementById("letters");
 if (switched) {
   switched.checked = hasLetters();
-  switched.addEventListener("change", () => localStorage.setItem("letters", switched.checked ? "on" : "off"));
+  switched.addEventListener("change", () => {
+    document.cookie = `sluice_letters=${switched.checked ? "on" : "off"}; path=/console; max-age=31536000; samesite=lax`;
+  });
 }
 
 document.addEventListener("change", (event) => {

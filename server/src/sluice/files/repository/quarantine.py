@@ -88,6 +88,11 @@ async def postpone_rescan(connection: AsyncConnection, tenant_id: str, file_id: 
     await connection.execute(update(files).where(*claimed).values(rescan_at=now_plus(pause)))
 
 
+async def forget_rescan(connection: AsyncConnection, tenant_id: str, file_id: str) -> None:
+    """Note that a stored file is not scanned again although a user asked for it."""
+    await connection.execute(update(files).where(*stored_row(tenant_id, file_id)).values(rescan_asked_at=None))
+
+
 async def write_verdict(
     connection: AsyncConnection,
     tenant_id: str,

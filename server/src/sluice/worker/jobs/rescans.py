@@ -116,6 +116,9 @@ class Rescans:
                 scanned = await scan(await self._fetch(file, spool), file.tenant_id, self._scanner)
         except (StoreError, StorageFull, KeyError, _BytesChanged) as fault:
             log.warning("rescan_put_off", file_id=file.file_id, fault=type(fault).__name__, why=str(fault))
+            if isinstance(fault, (KeyError, _BytesChanged)):  # another try will not find the object either
+                async with self._database.transaction(file.tenant_id) as connection:
+                    await file_rows.forget_rescan(connection, file.tenant_id, file.file_id)
             return True
         except (ServiceUnavailable, asyncio.CancelledError) as fault:
             stopped = isinstance(fault, asyncio.CancelledError)
