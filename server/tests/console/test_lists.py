@@ -181,10 +181,12 @@ def test_erasure_of_an_end_user_or_of_metadata_counts_its_files(client: ApiClien
     client.store("b.txt", TEXT + b"1", context=context, metadata={"claim": "C-7", "year": 2026})
     client.store("c.txt", TEXT + b"2", context=context, metadata={"claim": "C-7"})
     page = admin.get("/erasures/new?end_user=user+42").text
-    for name in ("Stored files", "Reports to blank", "Upload tokens to revoke"):
-        assert f"<dt>{name}</dt><dd>1</dd>" in page, name
-    assert "<dt>Stored files</dt><dd>2</dd>" in admin.get("/erasures/new?metadata=claim%3DC-7").text
-    assert "<dt>Stored files</dt><dd>1</dd>" in admin.get("/erasures/new?metadata=claim%3DC-7%0Ayear%3D2026").text
+    for name, number in {"Stored files": "at least 1", "Reports to blank": "1", "Upload tokens to revoke": "1"}.items():
+        assert f"<dt>{name}</dt><dd>{number}</dd>" in page, name
+    assert "<dt>Stored files</dt><dd>at least 2</dd>" in admin.get("/erasures/new?metadata=claim%3DC-7").text
+    assert (
+        "<dt>Stored files</dt><dd>at least 1</dd>" in admin.get("/erasures/new?metadata=claim%3DC-7%0Ayear%3D2026").text
+    )
     assert "Erase this person" in admin.get(f"/actor?id={token['token_id']}").text
 
 

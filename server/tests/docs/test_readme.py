@@ -14,7 +14,7 @@ from sluice.cli.serve import curl_lines
 from tests.cli.commands import first_key
 from tests.docs.pages import README, blocks, curl_blocks, run_line
 from tests.required import require
-from tests.servers import daemon, free_port, listens
+from tests.servers import daemon, free_port
 
 TEXT = README.read_text(encoding="utf-8")
 CREATE, UPLOAD, DOWNLOAD, EMPTY = curl_blocks(TEXT)
@@ -40,7 +40,7 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart
     environment = {"PATH": os.environ["PATH"], "SLUICE_PORT": str(port), "SLUICE_DATA_DIR": str(folder / "data")}
     environment |= {"SLUICE_SCANNER": "builtin"}
     command = [sys.executable, "-m", "sluice.cli", "serve"]
-    with daemon(command, log, ready=lambda: listens(port), environment=environment):
+    with daemon(command, log, ready=lambda: "Ctrl-C drains" in log.read_text(), environment=environment):
         yield FirstStart(url, log.read_text(encoding="utf-8"), folder)
 
 

@@ -129,8 +129,9 @@ class _Boundaries:
 
     def cut(self, depth: int) -> None:
         """Leave only the outermost `depth` boundaries."""
-        del self._stack[depth:]
-        self._active = frozenset().union(*self._stack)
+        if depth < len(self._stack):
+            del self._stack[depth:]
+            self._active = frozenset().union(*self._stack)
 
     def find(self, text: bytes) -> tuple[int, bool]:
         """Return which boundary a line is (-1: none) by what follows its two dashes, and whether it ends its part."""
@@ -275,6 +276,8 @@ def _without_line_end(data: memoryview, start: int, end: int) -> int:
 
 def _decoded(data: memoryview, body: _Body, known: set[tuple[int, int, bytes]]) -> Iterator[Part]:
     """Yield the content of a part in every encoding that its headers name; as it is if they name none."""
+    if body.end <= body.start:
+        return
     stated = [found[1] for found in _ENCODING.finditer(body.headers)]
     encodings = {_without_comments(value) for value in stated}
     names = {name for value in encodings for name in (b"base64", b"quoted", b"uu") if name in value} or {b""}
@@ -282,7 +285,7 @@ def _decoded(data: memoryview, body: _Body, known: set[tuple[int, int, bytes]]) 
     name = (found_name[1] or found_name[2])[:_MAX_NAME].decode("utf-8", "replace") if found_name else ""
     for encoding in sorted(names):
         key = (body.start, body.end, encoding)
-        if key in known or body.end <= body.start:
+        if key in known:
             continue
         known.add(key)
         content = bytes(data[body.start : body.end])
