@@ -173,7 +173,7 @@ def _even_lines(page: Page, background: Levels, factor: int) -> _Lines:
         degrees = 180 * number / _DIRECTIONS
         turned = _turned(rest, degrees, 0)
         shape, mean = turned.shape, _running_means(turned, length)
-        # Only the rows near a line are looked at further: in most directions there are none.
+        # Only the rows near a line are examined: in most directions there are none.
         rows = _rows_around(np.abs(mean) > least, margin)
         turned, mean = turned[rows], mean[rows]
         square = _running_means(np.square(turned), length)

@@ -8,10 +8,12 @@ from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sluice.access import Principal, Scope
+from sluice.api.error_responses import describe
 from sluice.api.route import read_body
 from sluice.audit import AuditAction
 from sluice.console.templating import Templates
@@ -185,6 +187,16 @@ def uploader_of(visit: Visit, principal: Principal) -> tuple[Cached[Principal], 
         return Cached(principal, read_at)
 
     return Cached(principal, time.monotonic()), read_again
+
+
+def problems_of(fault: ValidationError) -> Sequence[str]:
+    """Return what is wrong with the fields of a form, in sentences that begin with the field."""
+    return describe([{**problem, "loc": ("body", *problem["loc"])} for problem in fault.errors()])
+
+
+def address_of(request: Request) -> str:
+    """Return the address of the browser; empty if it is unknown."""
+    return request.client.host if request.client else ""
 
 
 def redirect(path: str) -> Response:

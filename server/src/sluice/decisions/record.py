@@ -88,8 +88,8 @@ class DecisionFilter:
     """A filter of decisions on uploads; None matches any. Moments are inclusive, `filename` is a part of the name,
     which is searched among the newest that meet the other conditions.
 
-    `only_failed`: those with a reason, which are rejected or in quarantine. `among_newest`: only this many of the newest
-    decisions of the tenant are searched, for conditions that are in no index.
+    `only_failed`: those with a reason, which are rejected or in quarantine. `among_newest`: only this many of the
+    newest decisions of the tenant are searched, for conditions that are in no index.
     """
 
     context_key: str | None = None

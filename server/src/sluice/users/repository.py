@@ -79,7 +79,7 @@ async def delete_user(connection: Connection, tenant_id: str, user_id: str) -> U
 
 
 async def find_invited(connection: Connection, presented: Secret, at: datetime) -> User | None:
-    """Return the user of an invitation that works: it is not used or over, nor its user disabled or tenant suspended."""
+    """Return the user of an invitation that is neither used nor over; user and tenant are active."""
     columns = console_users.c
     query = (
         select(*_USER)

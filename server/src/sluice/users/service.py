@@ -116,7 +116,7 @@ class Users:
             await append(connection, by, user_id, self._clock(), f"role: {before.role.value} to {role.value}")
 
     async def set_status(self, by: AuditAction, user_id: str, status: str) -> None:
-        """Enable or disable a user; sessions and link of a disabled one end. Raise `NotFound`, `Invalid` for oneself."""
+        """Enable or disable a user, which ends sessions and link. Raise `NotFound`, `Invalid` for oneself."""
         _require_another(by, user_id)
         values: dict[str, Any] = {"status": status}
         if status != "active":
@@ -221,7 +221,7 @@ class Users:
         try:
             sign_count = verify_assertion(self._require_site(), passkey, assertion, challenge)
             if not is_active:
-                raise PasskeyRefused("the user is disabled, or the tenant suspended")  # noqa: TRY301  (logged as every refusal)
+                raise PasskeyRefused("the user is disabled, or the tenant suspended")  # noqa: TRY301  (logged below)
             await self._use(passkey, sign_count)
         except PasskeyRefused:
             await self._note_refusal(AuditAction(user.principal, "console.signed_in", request_id))
@@ -276,7 +276,7 @@ class Users:
 
 def _require_another(by: AuditAction, user_id: str) -> None:
     if by.principal.actor_id == user_id:
-        raise Invalid("user: expected another user, since nobody disables, removes or demotes themselves")
+        raise Invalid("user: expected another user: your own role and state are changed by another admin")
 
 
 def _challenge(browser: str) -> bytes:

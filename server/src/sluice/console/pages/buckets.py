@@ -6,10 +6,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from sluice.api.error_responses import describe
 from sluice.api.schemas.buckets import AddBucket, UpdateBucket
 from sluice.buckets import Bucket
-from sluice.console.visit import Visit, redirect
+from sluice.console.visit import Visit, problems_of, redirect
 from sluice.errors import NotFound, SluiceError
 from sluice.kit.paging import PageRequest
 
@@ -57,7 +56,7 @@ async def add(visit: Visit) -> Response:
         wanted = AddBucket.model_validate(body)
         bucket = await visit.services.buckets.add(visit.by("bucket.added"), wanted.new_bucket())
     except ValidationError as fault:
-        return _form(visit, describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()]))
+        return _form(visit, problems_of(fault))
     except SluiceError as error:
         return _form(visit, error.errors)
     return redirect(f"/console/buckets/{bucket.config_id}")
@@ -118,7 +117,7 @@ async def change(visit: Visit) -> Response:
         wanted = UpdateBucket.model_validate(body)
         await visit.services.buckets.change(visit.by("bucket.changed"), bucket.config_id, wanted.changes())
     except ValidationError as fault:
-        return await _show(visit, describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()]))
+        return await _show(visit, problems_of(fault))
     except NotFound:
         raise
     except SluiceError as error:

@@ -12,14 +12,13 @@ from pydantic.fields import FieldInfo
 from starlette.responses import Response
 
 from sluice.access import Scope
-from sluice.api.error_responses import describe
 from sluice.api.routes.upload import validate_for
 from sluice.api.schemas.contexts import CreateContext, UpdateContext
 from sluice.api.schemas.replays import ReplayOut
 from sluice.api.schemas.reports import full_report
 from sluice.audit import AuditChange
 from sluice.console.templating import MODE_WORDS, show_period, show_value, show_words
-from sluice.console.visit import Visit, redirect, uploader_of
+from sluice.console.visit import Visit, problems_of, redirect, uploader_of
 from sluice.contexts import Context
 from sluice.contexts.branding import LOGO_PREFIX
 from sluice.contexts.policies import POLICY_MODELS
@@ -225,7 +224,7 @@ async def create(visit: Visit) -> Response:
         body = CreateContext.model_validate(_body(visit) | {"context_key": visit.sent("context_key")})
         context = await visit.services.contexts.create(visit.by("context.created"), body.draft())
     except ValidationError as fault:
-        return await _editor(visit, None, visit.form, errors=describe(_located(fault)))
+        return await _editor(visit, None, visit.form, errors=problems_of(fault))
     except SluiceError as error:
         return await _editor(visit, None, visit.form, errors=error.errors)
     return redirect(f"/console/contexts/{context.context_key}")
@@ -250,7 +249,7 @@ async def change(visit: Visit) -> Response:
             return await _editor(visit, context, visit.form, retention=retention, asks=_rule_words(body))
         await visit.services.contexts.change(visit.by("context.changed"), context.context_key, body.changes())
     except ValidationError as fault:
-        return await _editor(visit, context, visit.form, errors=describe(_located(fault)))
+        return await _editor(visit, context, visit.form, errors=problems_of(fault))
     except NotFound:
         raise
     except SluiceError as error:
@@ -318,11 +317,6 @@ async def _editor(
         mode_words=MODE_WORDS,
         logo_prefix=LOGO_PREFIX,
     )
-
-
-def _located(fault: ValidationError) -> list[Any]:
-    """Return the problems as those of a body, whose sentences begin with the field."""
-    return [{**problem, "loc": ("body", *problem["loc"])} for problem in fault.errors()]
 
 
 def _form_of(context: Context | None) -> dict[str, str]:

@@ -6,10 +6,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from sluice.api.error_responses import describe
 from sluice.api.routes.erasures import CreateErasure
 from sluice.console.filters import read_pairs
-from sluice.console.visit import HEADERS, Visit, redirect
+from sluice.console.visit import HEADERS, Visit, problems_of, redirect
 from sluice.erasures.service import MOST_COMPARED, MOST_COUNTED, MOST_TOKENS, ErasurePreview
 from sluice.erasures.subject import ErasureSubject
 from sluice.errors import Invalid, NotFound, SluiceError
@@ -50,7 +49,7 @@ def _subject(asked: Mapping[str, str]) -> ErasureSubject:
     try:
         return CreateErasure.model_validate(body).to_subject()
     except ValidationError as fault:
-        problems = describe([{**problem, "loc": ("body", *problem["loc"])} for problem in fault.errors()])
+        problems = problems_of(fault)
         raise Invalid(*problems) from fault
 
 

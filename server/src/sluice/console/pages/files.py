@@ -10,13 +10,12 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from sluice.access import Scope
-from sluice.api.error_responses import describe
 from sluice.api.schemas.jobs import FileQuery
 from sluice.api.schemas.reports import full_report
 from sluice.console.filters import NOTHING, export_csv, read_choice, read_pairs, read_period, read_size
 from sluice.console.pages.history import history_of, report_of, scan_words
 from sluice.console.templating import query
-from sluice.console.visit import HEADERS, Visit, redirect
+from sluice.console.visit import HEADERS, Visit, problems_of, redirect
 from sluice.errors import FileHeld, Invalid, NoRoomToRestore, NotFound
 from sluice.files import FileFilter, FileRecord
 from sluice.files.record import FileStatus
@@ -119,7 +118,7 @@ def job_filter(visit: Visit, until: datetime, *, required: bool = True) -> FileF
     try:
         more = FileQuery.model_validate(body).to_filter()
     except ValidationError as fault:
-        raise Invalid(*describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()])) from fault
+        raise Invalid(*problems_of(fault)) from fault
     wanted = replace(
         list_filter(visit, until), content_type=more.content_type, min_size=more.min_size, metadata=more.metadata
     )

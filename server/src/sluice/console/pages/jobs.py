@@ -95,7 +95,7 @@ async def link(visit: Visit) -> Response:
 
 
 async def show_new(visit: Visit) -> Response:
-    """Show the form that chooses files for a job; with a filter, how many they are, the newest, and what can be done."""
+    """Show the form that chooses files for a job; with a filter, their number, the newest, and what can be done."""
     problems: Sequence[str] = ()
     found: FoundFiles | None = None
     total, now = None, utc_now()

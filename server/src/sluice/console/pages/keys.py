@@ -8,11 +8,10 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from sluice.access import Scope
-from sluice.api.error_responses import describe
 from sluice.api.schemas.api_keys import CreateKey, RotateKey
 from sluice.api.schemas.upload_tokens import CreateUploadToken
 from sluice.api_keys.service import require_grantable
-from sluice.console.visit import Visit, redirect
+from sluice.console.visit import Visit, problems_of, redirect
 from sluice.decisions import DecisionFilter
 from sluice.errors import Invalid, NotFound, SluiceError
 from sluice.kit.paging import PageRequest, SliceRequest
@@ -192,7 +191,7 @@ async def revoke_token(visit: Visit) -> Response:
 def _problems(fault: ValidationError | SluiceError) -> Sequence[str]:
     if isinstance(fault, SluiceError):
         return fault.errors
-    return describe([{**one, "loc": ("body", *one["loc"])} for one in fault.errors()])
+    return problems_of(fault)
 
 
 def _number(text: str) -> int | str:

@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, Response
 
 from sluice.api.authenticate import Authenticator
 from sluice.console.templating import Templates
-from sluice.console.visit import HEADERS, Visit, cookie_name, delete_cookie, read_form, redirect, set_cookie
+from sluice.console.visit import HEADERS, Visit, address_of, cookie_name, delete_cookie, read_form, redirect, set_cookie
 from sluice.errors import NotFound, ServiceUnavailable, Unauthenticated
 from sluice.identity import InvalidToken, IssuerUnavailable, SignInAttempt
 from sluice.observe.log import log
@@ -76,7 +76,7 @@ async def _signed_in(request: Request, issued: IssuedSession) -> Response:
 async def begin_passkey(request: Request, _templates: Templates) -> Response:
     """Return what a passkey has to sign, for the script of the sign-in page."""
     services: Services = request.app.state.services
-    return ceremony_response(services, await services.users.begin_sign_in(_address(request)))
+    return ceremony_response(services, await services.users.begin_sign_in(address_of(request)))
 
 
 async def finish_passkey(request: Request, templates: Templates) -> Response:
@@ -109,7 +109,7 @@ async def begin_joining(request: Request, _templates: Templates) -> Response:
     """Return what the passkey of an invited user is made of."""
     services: Services = request.app.state.services
     user = await services.users.find_invited(request.path_params["invitation"])
-    return ceremony_response(services, await services.users.begin_registration(user, _address(request)))
+    return ceremony_response(services, await services.users.begin_registration(user, address_of(request)))
 
 
 async def join(request: Request, templates: Templates) -> Response:
@@ -143,10 +143,6 @@ async def read_credential(request: Request) -> tuple[str, str]:
     services: Services = request.app.state.services
     fields = dict(await read_form(request))
     return request.cookies.get(cookie_name(services, "passkey"), ""), fields.get("credential", "")
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 async def begin_oidc(request: Request, _templates: Templates) -> Response:

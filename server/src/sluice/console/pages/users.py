@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from sluice.console.pages.keys import page_request
 from sluice.console.pages.login import ceremony_response, read_credential
-from sluice.console.visit import Visit, delete_cookie, redirect
+from sluice.console.visit import Visit, address_of, delete_cookie, redirect
 from sluice.errors import Invalid, NotFound, SluiceError
 from sluice.kit.clock import utc_now
 from sluice.observe.log import log
@@ -99,8 +99,9 @@ async def show_account(visit: Visit) -> Response:
 async def begin_passkey(visit: Visit) -> Response:
     """Return what another passkey of the user is made of."""
     user = await visit.services.users.get(visit.tenant_id, visit.principal.actor_id)
-    address = visit.request.client.host if visit.request.client else ""
-    return ceremony_response(visit.services, await visit.services.users.begin_registration(user, address))
+    return ceremony_response(
+        visit.services, await visit.services.users.begin_registration(user, address_of(visit.request))
+    )
 
 
 async def add_passkey(visit: Visit) -> Response:

@@ -7,10 +7,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from sluice.api.error_responses import describe
 from sluice.api.schemas.webhooks import CreateEndpoint, RecoverEvents, UpdateEndpoint
 from sluice.console.pages.keys import page_request
-from sluice.console.visit import Visit, redirect
+from sluice.console.visit import Visit, problems_of, redirect
 from sluice.errors import NotFound, SluiceError
 from sluice.events.catalogue import TYPES, EndpointTest
 from sluice.kit.clock import utc_now
@@ -53,7 +52,7 @@ async def create(visit: Visit) -> Response:
         wanted = CreateEndpoint.model_validate(_body(visit))
         issued = await visit.services.webhooks.create(visit.by("webhook_endpoint.created"), wanted.draft())
     except ValidationError as fault:
-        return _form(visit, None, visit.form, _located(fault))
+        return _form(visit, None, visit.form, problems_of(fault))
     except SluiceError as error:
         return _form(visit, None, visit.form, error.errors)
     return _secret(visit, issued)
@@ -110,7 +109,7 @@ async def change(visit: Visit) -> Response:
         by = visit.by("webhook_endpoint.changed")
         await visit.services.webhooks.change(by, endpoint.endpoint_id, wanted.changes())
     except ValidationError as fault:
-        return _form(visit, endpoint, visit.form, _located(fault))
+        return _form(visit, endpoint, visit.form, problems_of(fault))
     except NotFound:
         raise
     except SluiceError as error:
@@ -158,7 +157,7 @@ async def recover(visit: Visit) -> Response:
         by = visit.by("webhook_endpoint.recovered")
         number = await visit.services.webhooks.recover(by, endpoint.endpoint_id, wanted.since, wanted.until)
     except ValidationError as fault:
-        return await _show(visit, _located(fault))
+        return await _show(visit, problems_of(fault))
     except NotFound:
         raise
     except SluiceError as error:
@@ -184,7 +183,3 @@ def _body(visit: Visit) -> dict[str, Any]:
         "contexts": visit.sent("contexts").replace(",", " ").split(),
         "description": visit.sent("description") or None,
     }
-
-
-def _located(fault: ValidationError) -> Sequence[str]:
-    return describe([{**problem, "loc": ("body", *problem["loc"])} for problem in fault.errors()])
