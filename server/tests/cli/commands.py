@@ -75,9 +75,9 @@ class Sluice:
 
     @contextmanager
     def started(self) -> Iterator["Running"]:
-        """Run `serve` in a new interpreter, as a user does, until the block exits. Enter the block when it listens."""
+        """Run `serve` in a new interpreter, as a user does, until the block exits. Enter the block when it has started."""
         port, log, environment = self._listen_settings()
-        with daemon(cli_command("serve"), log, ready=lambda: listens(port), environment=environment) as process:
+        with daemon(cli_command("serve"), log, ready=lambda: has_started(port, log), environment=environment) as process:
             yield Running(process, f"http://127.0.0.1:{port}", log)
 
     @contextmanager
@@ -90,7 +90,7 @@ class Sluice:
         with forked_process(
             "serve",
             log,
-            ready=lambda: listens(port),
+            ready=lambda: has_started(port, log),
             environment=environment | dict(variables or {}),
             own_zygote=own_zygote,
         ) as process:
@@ -119,6 +119,11 @@ class Running:
     def first_key(self) -> str:
         """The key that a first start made, from the file that its output names."""
         return first_key(self.output)
+
+
+def has_started(port: int, log: Path) -> bool:
+    """Return whether a server listens and has printed the last line of its start, which names the first key before it."""
+    return listens(port) and "Ctrl-C drains and stops." in log.read_text()
 
 
 def first_key(output: str) -> str:

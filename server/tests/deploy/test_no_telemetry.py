@@ -8,8 +8,8 @@ import httpx
 
 import sluice as sluice_package
 import sluice_inspect
-from tests.cli.commands import first_key, sluice_in
-from tests.servers import daemon, free_port, listens
+from tests.cli.commands import first_key, has_started, sluice_in
+from tests.servers import daemon, free_port
 from tests.service import cli_command
 
 # Written as text into documents, namespaces and examples; nothing connects there.
@@ -37,7 +37,7 @@ def test_a_server_looks_up_and_connects_to_nothing_but_itself(tmp_path: Path) ->
     source = str(Path(sluice_package.__file__).parents[1])
     own = {"PYTHONPATH": f"{tmp_path / 'hook'}:{source}", "SEEN": str(seen)}
     environment = sluice_in(tmp_path / "empty", PORT=str(port)).environment | own
-    with daemon(cli_command("serve"), log, ready=lambda: listens(port), environment=environment):
+    with daemon(cli_command("serve"), log, ready=lambda: has_started(port, log), environment=environment):
         key = first_key(log.read_text())
         headers = {"Authorization": f"Bearer {key}"}
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.serve import curl_lines
-from tests.cli.commands import first_key
+from tests.cli.commands import first_key, has_started
 from tests.docs.pages import README, blocks, curl_blocks, run_line
 from tests.required import require
 from tests.servers import daemon, free_port
@@ -40,7 +40,7 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart
     environment = {"PATH": os.environ["PATH"], "SLUICE_PORT": str(port), "SLUICE_DATA_DIR": str(folder / "data")}
     environment |= {"SLUICE_SCANNER": "builtin"}
     command = [sys.executable, "-m", "sluice.cli", "serve"]
-    with daemon(command, log, ready=lambda: "Ctrl-C drains" in log.read_text(), environment=environment):
+    with daemon(command, log, ready=lambda: has_started(port, log), environment=environment):
         yield FirstStart(url, log.read_text(encoding="utf-8"), folder)
 
 
