@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -117,8 +118,13 @@ def blocks(sql: str) -> Iterator[str]:
     yield text
 
 
-def unscoped(sql: str) -> Iterator[str]:
-    """Yield each tenant's table of a statement whose rows are not narrowed to a tenant where it is used."""
+@cache
+def unscoped(sql: str) -> tuple[str, ...]:
+    """Return each tenant's table of a statement whose rows are not narrowed to a tenant where it is used."""
+    return tuple(_unscoped(sql))
+
+
+def _unscoped(sql: str) -> Iterator[str]:
     for block in blocks(sql):
         begin = _VERBS.search(block)
         if begin is None:
@@ -170,12 +176,12 @@ def test_statement_without_its_tenant_is_noticed(sql: str, tables: list[str]) ->
 # --- Statements written as text
 
 
-def modules_with_sql() -> Iterator[str]:
-    """Yield the modules that send SQL, by their names below `sluice`."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        if "migrations" not in name and re.search(r"\bexecute\(|\bStatement\(|\bexec_driver_sql\(", path.read_text()):
-            yield name
+@cache
+def modules_with_sql() -> list[str]:
+    """Return the modules that send SQL, by their names below `sluice`."""
+    paths = {".".join(path.relative_to(SOURCE).with_suffix("").parts): path for path in sorted(SOURCE.rglob("*.py"))}
+    sends = re.compile(r"\bexecute\(|\bStatement\(|\bexec_driver_sql\(")
+    return [name for name, path in paths.items() if "migrations" not in name and sends.search(path.read_text())]
 
 
 def is_exempt(function: str) -> bool:
@@ -377,20 +383,24 @@ def modules_of_tenants() -> list[str]:
     return [name for name in modules_with_sql() if name not in WITHOUT_TENANTS]
 
 
-def senders() -> Iterator[Callable[..., Any]]:
-    """Yield every function with a connection among its parameters, of the modules that send SQL."""
+@cache
+def senders() -> list[tuple[Callable[..., Any], list[inspect.Parameter]]]:
+    """Return every function with a connection among its parameters, of the modules that send SQL."""
+    found = []
     for module in (importlib.import_module(f"sluice.{name}") for name in modules_of_tenants()):
         for function in vars(module).values():
             if not inspect.iscoroutinefunction(function) or function.__module__ != module.__name__:
                 continue
-            if any("Connection" in str(one.annotation) for one in inspect.signature(function).parameters.values()):
-                yield function
+            parameters = list(inspect.signature(function).parameters.values())
+            if any("Connection" in str(one.annotation) for one in parameters):
+                found.append((function, parameters))
+    return found
 
 
 async def call_all(connection: Recorder, *, optional: bool) -> None:
-    for function in senders():
+    for function, parameters in senders():
         given: dict[str, Any] = {}
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in parameters:
             is_connection = "Connection" in str(parameter.annotation)
             given[parameter.name] = connection if is_connection else argument(parameter, optional=optional)
         if function.__name__ == "add_pending" and "values" in given:
@@ -412,21 +422,24 @@ def calls_of_execute() -> set[tuple[str, int]]:
     return found
 
 
-Sent = list[tuple[str, int, str, str]]
+Sent = set[tuple[str, int, str, str]]
 
 
 @pytest.fixture(scope="module")
 def sent() -> Sent:
     """Return module, line, function and text of every statement that was sent, on both databases."""
-    recorded: Sent = []
+    recorded: Sent = set()
+    texts: dict[object, str] = {}
     rows = ((None, 0), (AnyColumns(), 5), (AnyColumns(), "x"))
     for dialect, (row, scalar), optional in product((_POSTGRES, _SQLITE), rows, (False, True)):
         connection = Recorder(dialect, row, scalar)
         asyncio.run(call_all(connection, optional=optional))
-        recorded += [
-            (module, line, function, str(statement.compile(dialect=dialect)))  # type: ignore[attr-defined]
-            for module, line, function, statement in connection.sent
-        ]
+        for module, line, function, statement in connection.sent:
+            known = statement._generate_cache_key()  # type: ignore[attr-defined]
+            key = (dialect.name, statement if known is None else known.key)
+            if key not in texts:
+                texts[key] = str(statement.compile(dialect=dialect))  # type: ignore[attr-defined]
+            recorded.add((module, line, function, texts[key]))
     return recorded
 
 
