@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import unquote
 
-from pydantic import Field, HttpUrl, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, HttpUrl, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -20,6 +20,8 @@ from sluice.kit.secret_files import read_secret_file
 # Comma-separated in the environment.
 Names = Annotated[tuple[str, ...], NoDecode]
 
+_ICAP: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}=icaps?://\S+")
+_ENGINE: Final = re.compile(r"clamd|builtin|icap:[a-z0-9][a-z0-9_-]{0,31}")
 _FILE: Final = "file://"
 _S3: Final = "s3://"
 _PREFIX: Final = "SLUICE_"
@@ -209,12 +211,18 @@ class Settings(BaseSettings):
         "public addresses only.",
     )
 
-    # Scan with clamd
-    scanner: Literal["auto", "clamd", "builtin", "off"] = Field(
-        "auto",
-        description="`clamd` requires one, `builtin` uses Sluice's own rules, `off` refuses uploads to contexts that "
-        "ask for a scan. `auto` uses a clamd that responds and finds the test virus, else "
-        "`builtin`.",
+    # Scan for malware
+    scanner: Names = Field(
+        ("auto",),
+        description="The engines that scan, comma-separated, at the same time: `clamd`, `icap:NAME` (see SLUICE_ICAP), "
+        "`builtin` for Sluice's own rules, which see every file in any case. A file is clean if all say so. "
+        "`auto` uses a clamd that responds and finds the test virus, else `builtin`. `off` refuses uploads to contexts "
+        "that ask for a scan.",
+    )
+    scanner_optional: Names = Field(
+        (),
+        description="Those of SLUICE_SCANNER that do not have to reply: a file that they find infected is infected, "
+        "and one that they cannot scan is judged by the others.",
     )
     clamd: Names = Field(
         ("unix:/run/clamav/clamd.ctl",),
@@ -224,6 +232,18 @@ class Settings(BaseSettings):
     clamd_stall_seconds: float = Field(10.0, gt=0, description="Longest silence of clamd during a scan.")
     clamd_scan_seconds: float = Field(300.0, gt=0, description="Longest scan as a whole.")
     clamd_concurrency: int = Field(8, ge=1, le=256, description="Scans in progress at once at each clamd.")
+    icap: Names = Field(
+        (),
+        description="ICAP services, comma-separated: `NAME=icap://host:port/service`, `icaps` for TLS.",
+    )
+    icap_reqmod: Names = Field((), description="Names of the ICAP services that are asked by REQMOD, not RESPMOD.")
+    icap_scan_seconds: float = Field(300.0, gt=0, description="Longest scan by an ICAP service.")
+    icap_concurrency: int = Field(
+        8, ge=1, le=256, description="Scans in progress at once at each ICAP service, unless it allows fewer."
+    )
+    icap_ca_file: Path | None = Field(
+        None, description="Certificates, in PEM, that sign those of the ICAP services; without it, the system's."
+    )
     scanner_encrypted: Literal["allow", "incomplete"] = Field(
         "allow",
         description="What to do with a password-protected file, which no scanner can read: `allow` accepts it as an "
@@ -454,7 +474,11 @@ class Settings(BaseSettings):
         return init_settings, env_settings, _NamedFiles(settings_cls)
 
     @field_validator(
+        "scanner",
+        "scanner_optional",
         "clamd",
+        "icap",
+        "icap_reqmod",
         "trusted_proxies",
         "bucket_endpoint_hosts",
         "webhook_hosts",
@@ -468,6 +492,44 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("scanner")
+    @classmethod
+    def _require_engines(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        is_alone = value in {("auto",), ("off",)}
+        is_list = bool(value) and all(_ENGINE.fullmatch(name) for name in value) and len(set(value)) == len(value)
+        if not (is_alone or is_list):
+            found = ",".join(value) or "none"
+            raise ValueError(f"expected auto, off, or a list of clamd, builtin, icap:NAME, each once; found {found}")
+        return value
+
+    @field_validator("icap")
+    @classmethod
+    def _require_icap_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if not _ICAP.fullmatch(each):
+                raise ValueError(f"expected NAME=icap://host:port/service, comma-separated; found {each!r}")
+        names = [each.partition("=")[0] for each in value]
+        if len(set(names)) < len(names):
+            raise ValueError(f"expected each name once; found {', '.join(names)}")
+        return value
+
+    @model_validator(mode="after")
+    def _require_known_engines(self) -> Self:
+        named = [name.removeprefix("icap:") for name in self.scanner if name.startswith("icap:")]
+        if stray := [name for name in named if name not in self.icap_addresses]:
+            raise ValueError(f"SLUICE_SCANNER: expected names of SLUICE_ICAP behind icap:; found {', '.join(stray)}")
+        if stray := [name for name in self.scanner_optional if name not in self.scanner]:
+            raise ValueError(f"SLUICE_SCANNER_OPTIONAL: expected engines of SLUICE_SCANNER; found {', '.join(stray)}")
+        if stray := [name for name in self.icap_reqmod if name not in self.icap_addresses]:
+            raise ValueError(f"SLUICE_ICAP_REQMOD: expected names of SLUICE_ICAP; found {', '.join(stray)}")
+        return self
+
+    @property
+    def icap_addresses(self) -> dict[str, str]:
+        """The addresses of the ICAP services, by name."""
+        pairs = (each.partition("=") for each in self.icap)
+        return {name: address for name, _, address in pairs}
 
     @field_validator("storage_url")
     @classmethod

@@ -197,8 +197,8 @@ async def _sandbox_and_scanner(
     settings: "Settings", tried: "Settings", stack: AsyncExitStack, launched: "LaunchedZygote | None"
 ) -> "Sequence[EngineHealth]":
     from sluice.kit.health import EngineHealth, EngineState
-    from sluice.scanner import FindsScanLimit
-    from sluice.wiring.engines import make_contexts, make_scanner, scanner_health
+    from sluice.scanner import FindsScanLimit, healths_of
+    from sluice.wiring.engines import make_contexts, make_scanner, scanner_healths
     from sluice.wiring.refusal import StartRefused
     from sluice.wiring.sandbox import make_sandbox, sandbox_health
     from sluice_inspect.format import missing_readers
@@ -221,8 +221,8 @@ async def _sandbox_and_scanner(
             await scanner.find_scan_limit(_SCAN_LIMIT_SECONDS)
         database = await _migrated_database(settings, stack)
         if database is None:
-            return [await scanner.health()]
-        return [await scanner_health(scanner, make_contexts(database, scanner), named=True)]
+            return await healths_of(scanner)
+        return await scanner_healths(scanner, make_contexts(database, scanner), named=True)
 
     # The builtin scanner works in the sandbox, so the sandbox comes first. clamd is asked even if the sandbox fails.
     return [*await _reported("sandbox", examine_sandbox), *await _reported("scanner", examine_scanner)]

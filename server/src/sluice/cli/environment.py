@@ -40,7 +40,10 @@ def read_settings() -> "Settings":
         return Settings()
     except ValidationError as fault:
         wrong = "; ".join(
-            f"SLUICE_{'_'.join(map(str, error['loc'])).upper()}: {error['msg']}" for error in fault.errors()
+            "_".join(("SLUICE", *map(str, error["loc"]))).upper() + ": " + error["msg"].removeprefix("Value error, ")
+            if error["loc"]
+            else error["msg"].removeprefix("Value error, ")
+            for error in fault.errors()
         )
         raise CommandRefused(f"The settings are wrong. {wrong}.", Exit.USAGE) from fault
     except SettingsError as fault:

@@ -78,7 +78,9 @@ def engine_families(healths: Sequence[EngineHealth]) -> Iterator[Metric]:
         for each in EngineState:
             state.add_metric((kind, name, each.value), float(found is each))
     yield state
-    limits = {health.kind: health.limits for health in healths}
+    limits: dict[str, _Limits] = {}
+    for health in healths:  # of several scanners, those of the first that states one
+        limits[health.kind] = {**health.limits, **limits.get(health.kind, {})}
     yield from _pool_families(limits)
     yield from _scanner_families(limits.get("scanner", {}))
     restarts = _number(limits.get("sandbox", {}), "restarts")

@@ -12,6 +12,8 @@ from sluice.scanner.protocol import (
     Scanner,
     ScannerUnavailable,
     ScanResult,
+    SingleResult,
+    healths_of,
 )
 from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, parse_unpack_report
 
@@ -25,6 +27,8 @@ __all__ = [
     "ScanResult",
     "Scanner",
     "ScannerUnavailable",
+    "SingleResult",
     "UnpackReport",
+    "healths_of",
     "parse_unpack_report",
 ]

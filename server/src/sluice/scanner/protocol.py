@@ -1,6 +1,7 @@
 """The contract of a malware scanner: the `Scanner` protocol and its results."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -31,13 +32,28 @@ class EngineVersion:
         return f"{self.engine}/{self.signatures}+{self.rules}"
 
 
+SingleOutcome = Literal["clean", "infected", "incomplete", "unavailable"]
+
+
+@dataclass(frozen=True, slots=True)
+class SingleResult:
+    """What one of several scanners said. `detail` is the threat, what was not scanned, or why it is unavailable."""
+
+    engine: str
+    signatures: str
+    outcome: SingleOutcome
+    ms: float
+    detail: str = ""
+    is_required: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Clean:
     """All of the bytes were scanned and nothing was found.
 
     `member` is the address of the daemon that gave the verdict, if there are several. `cached` marks a verdict that was
     given earlier on the same bytes by the same engine version. `flags` name what is no threat and yet worth knowing,
-    such as a macro that runs on opening.
+    such as a macro that runs on opening. `each` is what every one of several scanners said, here and below.
     """
 
     engine: str
@@ -46,6 +62,7 @@ class Clean:
     member: str = ""
     cached: bool = False
     flags: tuple[str, ...] = ()
+    each: tuple[SingleResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +74,7 @@ class Infected:
     signatures: str
     ms: float
     member: str = ""
+    each: tuple[SingleResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +86,7 @@ class Incomplete:
     signatures: str
     ms: float
     member: str = ""
+    each: tuple[SingleResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +151,17 @@ class FindsScanLimit(Protocol):
     async def find_scan_limit(self, seconds: float, size: int | None = None) -> None:
         """Find `scan_limit`, in at most `seconds`; do nothing if files of `size` bytes are known to be scanned."""
         ...
+
+
+@runtime_checkable
+class HasEngines(Protocol):
+    """A scanner that asks several engines."""
+
+    async def healths(self) -> Sequence[EngineHealth]:
+        """Return the health of every engine. Never raises."""
+        ...
+
+
+async def healths_of(scanner: Scanner) -> Sequence[EngineHealth]:
+    """Return the health of a scanner, of each engine if there are several."""
+    return await scanner.healths() if isinstance(scanner, HasEngines) else [await scanner.health()]

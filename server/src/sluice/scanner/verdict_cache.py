@@ -9,13 +9,13 @@ Holds the contract of a cache, the cache in this process's memory, and the scann
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, Protocol
 
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.scanner.protocol import Clean, EngineVersion, FindsScanLimit, Scanner, ScanResult
+from sluice.scanner.protocol import Clean, EngineVersion, FindsScanLimit, Scanner, ScanResult, healths_of
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 
@@ -198,7 +198,15 @@ class CachedScanner:
 
     async def health(self) -> EngineHealth:
         """Return the health of the scanner; an unavailable cache makes it `degraded` at most."""
-        health, cache = await self._scanner.health(), await self._cache.health()
+        return self._with_cache(await self._scanner.health(), await self._cache.health())
+
+    async def healths(self) -> Sequence[EngineHealth]:
+        """Return the health of every engine of the scanner, the cache beside the first."""
+        first, *more = await healths_of(self._scanner)
+        return [self._with_cache(first, await self._cache.health()), *more]
+
+    @staticmethod
+    def _with_cache(health: EngineHealth, cache: EngineHealth) -> EngineHealth:
         limits = {**health.limits, "cache": cache.name, **cache.limits}
         if cache.state is EngineState.UP:
             return replace(health, limits=limits)

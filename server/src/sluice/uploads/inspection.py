@@ -141,10 +141,12 @@ async def scan(
         log.warning("scan_unavailable", tenant_id=tenant_id, engine=result.engine, why=result.why)
         raise ServiceUnavailable("malware scanner")
     engine, signatures, ms, member = result.engine, result.signatures, result.ms, result.member
+    each = result.each
     match result:
         case Clean():
-            return ScanFact("clean", None, "", engine, signatures, ms, member, result.cached, result.flags)
+            return ScanFact("clean", None, "", engine, signatures, ms, member, result.cached, result.flags, each)
         case Infected():
-            return ScanFact("infected", result.threat, f"found {result.threat}", engine, signatures, ms, member)
+            detail = f"found {result.threat}"
+            return ScanFact("infected", result.threat, detail, engine, signatures, ms, member, each=each)
         case Incomplete():
-            return ScanFact("incomplete", None, result.why, engine, signatures, ms, member)
+            return ScanFact("incomplete", None, result.why, engine, signatures, ms, member, each=each)

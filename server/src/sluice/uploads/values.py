@@ -21,7 +21,7 @@ from sluice.contexts.policies import (
     policies_of,
 )
 from sluice.errors import FileRejected, LimitExceeded
-from sluice.scanner import EngineVersion
+from sluice.scanner import EngineVersion, SingleResult
 from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
@@ -127,7 +127,8 @@ class ScanFact:
     """The result of the scanner. An unavailable scanner is no fact but an error.
 
     `member` is the address of the daemon that said so, empty where there is none; `cached` tells a verdict that was
-    given earlier on the same bytes; `flags` name what is no threat and yet worth knowing.
+    given earlier on the same bytes; `flags` name what is no threat and yet worth knowing; `each` is what every one of
+    several scanners said.
     """
 
     outcome: Literal["clean", "infected", "incomplete"]
@@ -139,6 +140,7 @@ class ScanFact:
     member: str = ""
     cached: bool = False
     flags: tuple[str, ...] = ()
+    each: tuple[SingleResult, ...] = ()
 
     @property
     def engine_version(self) -> str:
@@ -189,6 +191,10 @@ class Facts:
             plain[name] = None if fact is None else {inner: getattr(fact, inner) for inner in fact.__slots__}
         if self.examined is not None and self.examined.report is not None:
             plain["examined"]["report"] = self.examined.report.to_json()
+        if self.scanned is not None:
+            del plain["scanned"]["each"]
+            if self.scanned.each:
+                plain["scanned"]["each"] = [asdict(one) for one in self.scanned.each]
         return plain
 
     @classmethod
@@ -204,10 +210,15 @@ class Facts:
             plan=None if plan is None else PlanFact(**plan),
             quota_used_bytes=raw.get("quota_used_bytes"),
             examined=None if examined is None else ExamineFact(**examined | {"report": _stored_report(examined)}),
-            scanned=None if scanned is None else ScanFact(**scanned | {"flags": tuple(scanned.get("flags", ()))}),
+            scanned=None if scanned is None else _stored_scan(scanned),
             duplicate_of=raw.get("duplicate_of"),
             is_whole=raw.get("is_whole", raw.get("sha256") is not None),
         )
+
+
+def _stored_scan(scanned: Mapping[str, Any]) -> ScanFact:
+    each = tuple(SingleResult(**one) for one in scanned.get("each", ()))
+    return ScanFact(**{**scanned, "flags": tuple(scanned.get("flags", ())), "each": each})
 
 
 def _stored_report(examined: Mapping[str, Any]) -> Report | None:

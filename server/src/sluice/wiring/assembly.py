@@ -52,7 +52,7 @@ from sluice.wiring.engines import (
     make_scanner,
     make_sign_in,
     make_verifiers,
-    scanner_health,
+    scanner_healths,
 )
 from sluice.wiring.prestart import EarlyZygote
 from sluice.wiring.refusal import StartRefused, refusing
@@ -124,9 +124,10 @@ class Assembled:
             engines.stores.platform.health(),
             engines.limiter.health(),
             sandbox_health(engines.sandbox),
-            scanner_health(engines.scanner, self.services.contexts),
         ]
-        return (*await asyncio.gather(*asked), *await engines.verifiers.health())
+        scanners = scanner_healths(engines.scanner, self.services.contexts)
+        first, scanners_found = await asyncio.gather(asyncio.gather(*asked), scanners)
+        return (*first, *scanners_found, *await engines.verifiers.health())
 
 
 @asynccontextmanager

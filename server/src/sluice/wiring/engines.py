@@ -2,6 +2,8 @@
 
 import asyncio
 import hmac
+import ssl
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -20,10 +22,13 @@ from sluice.limiter import Limiter
 from sluice.limiter.database import DatabaseLimiter
 from sluice.limiter.memory import MemoryLimiter
 from sluice.observe.log import log
-from sluice.scanner import FindsScanLimit, Scanner
+from sluice.scanner import FindsScanLimit, Scanner, healths_of
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.clamd.scanner import ClamdScanner
+from sluice.scanner.icap.connection import IcapAddress
+from sluice.scanner.icap.scanner import IcapScanner
 from sluice.scanner.off import NoScanner
+from sluice.scanner.several import Engine, SeveralScanners
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache, VerdictCache
 from sluice.settings import Settings
 from sluice.wiring.refusal import StartRefused, refusing
@@ -143,7 +148,7 @@ def make_sign_in(settings: Settings) -> SignInFlow | None:
 
 async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
     """Return the scanner, behind a cache of clean verdicts if the settings ask for one. Raise `StartRefused`."""
-    if settings.scanner == "off" or not settings.verdict_cache:
+    if settings.scanner == ("off",) or not settings.verdict_cache:
         return await _choose_scanner(settings, sandbox, None)
     verdicts = _make_verdict_cache(settings)
     scanner = await _choose_scanner(settings, sandbox, None if settings.verdict_cache_per_tenant else verdicts)
@@ -153,10 +158,28 @@ async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
 
 async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictCache | None) -> Scanner:
     """Return the scanner. `shared` is for what holds for all tenants."""
-    if settings.scanner == "off":
+    if settings.scanner == ("off",):
         return NoScanner()
-    if settings.scanner == "builtin":
-        return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+    if settings.scanner == ("auto",):
+        return await _choose_clamd_or_rules(settings, sandbox, shared)
+    optional = settings.scanner_optional
+    engines: list[Engine] = []
+    for name in settings.scanner:
+        scanner: Scanner
+        if name == "clamd":
+            scanner = await _make_clamd(settings, sandbox, shared)
+        elif name == "builtin":
+            scanner = BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+        else:
+            scanner = await _make_icap(settings, name.removeprefix("icap:"))
+        engines.append(Engine(scanner, name not in optional))
+    # Our own rules see every file, and are the first to see it. clamd's scan includes them.
+    if not any(engine.is_required and engine.scanner.name in {"clamd", "builtin"} for engine in engines):
+        engines.insert(0, Engine(BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)))
+    return engines[0].scanner if len(engines) == 1 else SeveralScanners(engines)
+
+
+async def _make_clamd(settings: Settings, sandbox: Sandbox, shared: VerdictCache | None) -> ClamdScanner:
     make_folder(settings.resolved_spool_dir)
     with refusing("SLUICE_CLAMD"):
         clamd = ClamdScanner(
@@ -171,8 +194,14 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictC
             verdicts=shared,
         )
     await clamd.start()
+    return clamd
+
+
+async def _choose_clamd_or_rules(settings: Settings, sandbox: Sandbox, shared: VerdictCache | None) -> Scanner:
+    """Return clamd if one can be used, else our own rules. Raise `StartRefused` in production."""
+    clamd = await _make_clamd(settings, sandbox, shared)
     health = await clamd.health()
-    if settings.scanner == "clamd" or health.state is not EngineState.DOWN:
+    if health.state is not EngineState.DOWN:
         return clamd
     await clamd.aclose()
     if settings.production:
@@ -185,6 +214,28 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictC
         why=f"no clamd can be used ({health.detail}); Sluice's own rules are used, which are no antivirus",
     )
     return BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+
+
+async def _make_icap(settings: Settings, name: str) -> IcapScanner:
+    """Return the engine for an ICAP server of the settings."""
+    make_folder(settings.resolved_spool_dir)
+    with refusing("SLUICE_ICAP"):
+        address = IcapAddress.parse(settings.icap_addresses[name])
+    tls = None
+    if address.is_tls:
+        with refusing("SLUICE_ICAP_CA_FILE"):
+            tls = ssl.create_default_context(cafile=settings.icap_ca_file)
+    scanner = IcapScanner(
+        name,
+        address,
+        method="REQMOD" if name in settings.icap_reqmod else "RESPMOD",
+        tls=tls,
+        scan_seconds=settings.icap_scan_seconds,
+        concurrency=settings.icap_concurrency,
+        folder=settings.resolved_spool_dir,
+    )
+    await scanner.start()
+    return scanner
 
 
 def _make_verdict_cache(settings: Settings) -> VerdictCache:
@@ -214,24 +265,24 @@ def make_contexts(database: Database, scanner: Scanner) -> Contexts:
     return Contexts(database, find_scan_limit=find_scan_limit)
 
 
-async def scanner_health(scanner: Scanner, contexts: Contexts, *, named: bool = False) -> EngineHealth:
-    """Return the health of the scanner: degraded if contexts accept larger files than it scans.
+async def scanner_healths(scanner: Scanner, contexts: Contexts, *, named: bool = False) -> Sequence[EngineHealth]:
+    """Return the health of each engine of the scanner: degraded if contexts accept larger files than are scanned.
 
     `named` lists these contexts and their tenants in the detail; the public health page only counts them.
     """
-    health = await scanner.health()
+    health, *more = await healths_of(scanner)
     if not isinstance(scanner, FindsScanLimit):
-        return health
+        return [health, *more]
     try:
         async with asyncio.timeout(HEALTH_SECONDS):
             beyond = await contexts.beyond_scan_limit(_MAX_NAMED_CONTEXTS)
     except (DatabaseUnavailable, TimeoutError):
-        return health
+        beyond = []
     if not beyond:
-        return health
+        return [health, *more]
     number = f"{len(beyond)}{' or more' if len(beyond) == _MAX_NAMED_CONTEXTS else ''}"
     count = f"{number} context(s) take larger files than are scanned"
     which = ", ".join(f"{one.context_key} of {one.tenant_id} ({one.max_file_size_mb} MB)" for one in beyond)
     detail = "; ".join(filter(None, (health.detail, f"{count}: {which}" if named else count)))
     state = EngineState.DOWN if health.state is EngineState.DOWN else EngineState.DEGRADED
-    return replace(health, state=state, detail=detail)
+    return [replace(health, state=state, detail=detail), *more]

@@ -16,8 +16,9 @@ from sluice.scanner.clamd.connection import (
     MayAbandon,
     describe_os_error,
 )
-from sluice.scanner.clamd.probe import AT_ONCE_BYTES, MIB, Capabilities, Probe
+from sluice.scanner.clamd.probe import AT_ONCE_BYTES, Capabilities, Probe
 from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ClamdVersion, ScanReply, parse_version
+from sluice.scanner.probe_files import MIB
 from sluice_inspect.sandbox.sealed import Sealed
 
 _FIRST_PAUSE: Final = 0.05

@@ -1,24 +1,29 @@
 """Probe one clamd by scans with known results: what it finds, what it skips, how large a file it scans."""
 
 import asyncio
-import contextlib
 import gzip
 import os
-import struct
 import zlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from sluice.scanner.clamd.connection import ClamdClient
 from sluice.scanner.clamd.replies import ClamdUnavailable, ClamdVerdict, ClamdVersion
-from sluice_inspect.sandbox.sealed import Sealed
+from sluice.scanner.probe_files import (
+    MIB,
+    Layout,
+    deflate,
+    deflated_zip,
+    in_memory,
+    on_disk,
+    plain_behind,
+    zip_of,
+    zipped_behind,
+)
 from sluice_inspect.threats import EICAR
 
-MIB: Final = 1024**2
 # The largest file that is tried when a clamd comes into service: it takes 0.1 to 0.3 s. Larger ones are tried when
 # something needs them (`find_scan_limit`).
 AT_ONCE_BYTES: Final = 32 * MIB
@@ -28,15 +33,6 @@ _MEMBERS_TRIED: Final = (4_000, 1_000, 100, 10)
 _TIMES_TRIED: Final = (4, 2)  # multiples of the largest file that is scanned; MaxScanSize is 4 by default
 _MOST_PACKED_BYTES: Final = 1024 * MIB
 _NONCE_BYTES: Final = 16
-# APPNOTE.TXT 4.3.7, 4.3.12 and 4.3.16.
-_LOCAL: Final = struct.Struct("<4s5H3L2H")
-_CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
-_END: Final = struct.Struct("<4s4H2LH")
-_DEFLATED: Final = 8
-_1980: Final = 33  # a date that every reader accepts
-
-# Returns, for a size of padding, the offset and content of each piece of an otherwise empty file.
-Layout = Callable[[int], "tuple[tuple[int, bytes], ...]"]
 
 
 class ClamdUnfit(ClamdUnavailable):
@@ -89,7 +85,7 @@ class Probe:
         Raise `ClamdUnfit` if the test virus is not found: plain, inside a zip, or at the end of 1 MB.
         """
         by_descriptor = self._client.address.is_local and await self._finds_behind_descriptors()
-        for what, data in (("the EICAR test virus", EICAR), ("the EICAR test virus inside a zip", _zip(EICAR))):
+        for what, data in (("the EICAR test virus", EICAR), ("the EICAR test virus inside a zip", zip_of(EICAR))):
             if await self._scan(data, by_descriptor=by_descriptor) is not ClamdVerdict.INFECTED:
                 raise ClamdUnfit(f"it does not find {what}: its signatures are not of use")
         deep = await self._scan(_deeply_packed(), by_descriptor=by_descriptor)
@@ -151,49 +147,22 @@ class Probe:
 
     async def _choose_layout(self, found: Capabilities) -> Layout:
         """Return padding behind which this clamd finds the test virus: its signature may match whole files only."""
-        plain = await self._scan_behind(2 * len(EICAR), _plain_behind, found)
-        return _plain_behind if plain is ClamdVerdict.INFECTED else _zipped_behind
+        plain = await self._scan_behind(2 * len(EICAR), plain_behind, found)
+        return plain_behind if plain is ClamdVerdict.INFECTED else zipped_behind
 
     async def _finds_behind_descriptors(self) -> bool:
-        with _in_memory(EICAR) as in_memory, self._on_disk(((0, EICAR),)) as on_disk:
-            replies = [await self._client.scan_once(sealed, by_descriptor=True) for sealed in (in_memory, on_disk)]
+        with in_memory(EICAR) as first, on_disk(((0, EICAR),), self._folder) as second:
+            replies = [await self._client.scan_once(sealed, by_descriptor=True) for sealed in (first, second)]
         return all(reply.verdict is ClamdVerdict.INFECTED for reply in replies)
 
     async def _scan(self, data: bytes, *, by_descriptor: bool) -> ClamdVerdict:
-        with _in_memory(data) as sealed:
+        with in_memory(data) as sealed:
             return (await self._client.scan_once(sealed, by_descriptor=by_descriptor)).verdict
 
     async def _scan_behind(self, padding: int, layout: Layout, found: Capabilities) -> ClamdVerdict:
         pieces = await asyncio.to_thread(layout, padding)
-        with self._on_disk(pieces) as sealed:
+        with on_disk(pieces, self._folder) as sealed:
             return (await self._client.scan_once(sealed, by_descriptor=found.takes_descriptors)).verdict
-
-    @contextlib.contextmanager
-    def _on_disk(self, pieces: tuple[tuple[int, bytes], ...]) -> Iterator[Sealed]:
-        """Yield a nameless file that is one hole but for a few pieces: it takes no room, whatever its size."""
-        descriptor = self._open_nameless()
-        try:
-            for at, data in pieces:
-                os.pwrite(descriptor, data, at)
-            yield Sealed(descriptor, os.fstat(descriptor).st_size, b"")
-        finally:
-            os.close(descriptor)
-
-    def _open_nameless(self) -> int:
-        if self._folder is not None:
-            with contextlib.suppress(OSError):  # not every file system has such files
-                return os.open(self._folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        return os.memfd_create("sluice-probe")
-
-
-@contextlib.contextmanager
-def _in_memory(data: bytes) -> Iterator[Sealed]:
-    descriptor = os.memfd_create("sluice-probe")
-    try:
-        os.write(descriptor, data)
-        yield Sealed(descriptor, len(data), sha256(data).digest())
-    finally:
-        os.close(descriptor)
 
 
 @cache
@@ -207,14 +176,9 @@ def _packed(data: bytes, levels: int) -> bytes:
     return data
 
 
-def _zip(*contents: bytes) -> bytes:
-    """Return a zip archive of deflated members: stored bytes would be found by a clamd that opens no archive."""
-    return _deflated_zip([(zlib.crc32(data), _deflate(data), len(data)) for data in contents])
-
-
 def _crowded_zip(count: int) -> bytes:
     """Return a zip archive of `count` members, of which the last is the test virus."""
-    return _zip(*(os.urandom(_NONCE_BYTES) for _ in range(count - 1)), EICAR)
+    return zip_of(*(os.urandom(_NONCE_BYTES) for _ in range(count - 1)), EICAR)
 
 
 def _large_zip(sizes: list[int]) -> bytes:
@@ -231,51 +195,4 @@ def _large_zip(sizes: list[int]) -> bytes:
             piece = bytes(min(zeros, MIB))
             packed, checksum, zeros = packed + packer.compress(piece), zlib.crc32(piece, checksum), zeros - len(piece)
         members.append((checksum, packed + packer.flush(), size))
-    return _deflated_zip([*members, (zlib.crc32(EICAR), _deflate(EICAR), len(EICAR))])
-
-
-def _deflate(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS, strategy=zlib.Z_FIXED)
-    return packer.compress(data) + packer.flush()
-
-
-def _deflated_zip(members: list[tuple[int, bytes, int]]) -> bytes:
-    """Return a zip archive of members that are given by check sum, deflated bytes and size."""
-    archive, directory = bytearray(), bytearray()
-    for number, (checksum, packed, size) in enumerate(members):
-        name, sizes = b"%d.com" % number, (checksum, len(packed), size)
-        directory += _CENTRAL.pack(
-            b"PK\1\2", 20, 20, 0, _DEFLATED, 0, _1980, *sizes, len(name), 0, 0, 0, 0, 0, len(archive)
-        )
-        directory += name
-        archive += _LOCAL.pack(b"PK\3\4", 20, 0, _DEFLATED, 0, _1980, *sizes, len(name), 0) + name + packed
-    end = _END.pack(b"PK\5\6", 0, 0, len(members), len(members), len(directory), len(archive), 0)
-    return bytes(archive + directory + end)
-
-
-def _plain_behind(padding: int) -> tuple[tuple[int, bytes], ...]:
-    return ((padding - len(EICAR), EICAR),)
-
-
-def _zipped_behind(padding: int) -> tuple[tuple[int, bytes], ...]:
-    return _zip_pieces(((b"padding", b"", padding), (b"eicar.com", EICAR, len(EICAR))))
-
-
-def _zip_pieces(members: tuple[tuple[bytes, bytes, int], ...]) -> tuple[tuple[int, bytes], ...]:
-    """Return the pieces of a zip archive of stored members: name, first bytes (zeros follow) and size of each."""
-    pieces: list[tuple[int, bytes]] = []
-    at, directory = 0, b""
-    for name, data, size in members:
-        checksum, zeros = zlib.crc32(data), size - len(data)
-        while zeros > 0:
-            checksum = zlib.crc32(bytes(min(zeros, MIB)), checksum)
-            zeros -= MIB
-        directory += (
-            _CENTRAL.pack(b"PK\1\2", 20, 20, 0, 0, 0, _1980, checksum, size, size, len(name), 0, 0, 0, 0, 0, at) + name
-        )
-        pieces.append(
-            (at, _LOCAL.pack(b"PK\3\4", 20, 0, 0, 0, _1980, checksum, size, size, len(name), 0) + name + data)
-        )
-        at += _LOCAL.size + len(name) + size
-    end = _END.pack(b"PK\5\6", 0, 0, len(members), len(members), len(directory), at, 0)
-    return (*pieces, (at, directory + end))
+    return deflated_zip([*members, (zlib.crc32(EICAR), deflate(EICAR), len(EICAR))])

@@ -1,0 +1,157 @@
+"""Several scanners at once: a file is infected if any says so, and clean only if every required one says so.
+
+All scan the same bytes at the same time. An optional scanner that is unavailable, or did not scan all of the file, does
+not refuse it: the verdict names it, and health shows it.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sluice.kit.health import EngineHealth, EngineState
+from sluice.scanner.protocol import (
+    Clean,
+    EngineVersion,
+    FindsScanLimit,
+    Incomplete,
+    Infected,
+    Scanner,
+    ScannerUnavailable,
+    ScanResult,
+    SingleResult,
+)
+from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.unpack import UnpackReport
+
+_STATES: Final = list(EngineState)  # the worst last
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One of several scanners."""
+
+    scanner: Scanner
+    is_required: bool = True
+
+
+class SeveralScanners:
+    """Asks all of its engines, and closes them with itself. At least one is required."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        if not any(engine.is_required for engine in engines):
+            raise ValueError("expected at least one scanner that is not optional")
+        self.name = "+".join(engine.scanner.name for engine in engines)
+        self._engines = tuple(engines)
+
+    @property
+    def engine_version(self) -> EngineVersion | None:
+        """The versions of all engines together; None while one of them is unavailable, also an optional one.
+
+        An engine without a number for its signatures leaves those of the whole empty: they may change without notice.
+        """
+        versions = [engine.scanner.engine_version for engine in self._engines]
+        known = [(version.engine, version.signatures) for version in versions if version is not None]
+        return _joined(known) if len(known) == len(versions) else None
+
+    @property
+    def scan_limit(self) -> int | None:
+        """Bytes of the largest file that every required engine scans to its end; None if unknown or without a limit."""
+        limits = [engine.scanner.scan_limit for engine in self._engines if engine.is_required]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    async def scan(
+        self,
+        sealed: Sealed,
+        *,
+        tenant_id: str,
+        unpack_report: "asyncio.Future[UnpackReport | None] | None" = None,
+    ) -> ScanResult:
+        """Have every engine scan all of the bytes; see `Scanner.scan`."""
+        began = time.perf_counter()
+        scans = [
+            asyncio.create_task(engine.scanner.scan(sealed, tenant_id=tenant_id, unpack_report=unpack_report))
+            for engine in self._engines
+        ]
+        try:
+            results = await asyncio.gather(*scans)
+        finally:
+            for task in scans:
+                task.cancel()
+            await asyncio.gather(*scans, return_exceptions=True)
+        return self._verdict(results, (time.perf_counter() - began) * 1000)
+
+    async def find_scan_limit(self, seconds: float, size: int | None = None) -> None:
+        """Have every engine find its limit, in at most `seconds`."""
+        searches = [
+            engine.scanner.find_scan_limit(seconds, size)
+            for engine in self._engines
+            if isinstance(engine.scanner, FindsScanLimit)
+        ]
+        await asyncio.gather(*searches)
+
+    async def health(self) -> EngineHealth:
+        """Return the health of the engine that is worst off."""
+        return max(await self.healths(), key=lambda health: _STATES.index(health.state))
+
+    async def healths(self) -> Sequence[EngineHealth]:
+        """Return the health of every engine: an optional one that is down leaves the scanner degraded."""
+        found = await asyncio.gather(*(engine.scanner.health() for engine in self._engines))
+        return [_as_part(health, engine) for engine, health in zip(self._engines, found, strict=True)]
+
+    async def aclose(self) -> None:
+        """Close all engines."""
+        await asyncio.gather(*(engine.scanner.aclose() for engine in self._engines))
+
+    def _verdict(self, results: Sequence[ScanResult], ms: float) -> ScanResult:
+        each = tuple(
+            _single(result, is_required=engine.is_required)
+            for engine, result in zip(self._engines, results, strict=True)
+        )
+        whole = _joined([(one.engine, one.signatures) for one in each if one.outcome != "unavailable"])
+        engine, signatures = ("", "") if whole is None else (whole.engine, whole.signatures)
+        found = [result for result in results if isinstance(result, Infected)]
+        if found:
+            return Infected(found[0].threat, engine, signatures, ms, member=found[0].member, each=each)
+        required = [result for one, result in zip(self._engines, results, strict=True) if one.is_required]
+        for result in required:
+            if isinstance(result, ScannerUnavailable):
+                return ScannerUnavailable(f"{result.engine}: {result.why}", self.name)
+        for result in required:
+            if isinstance(result, Incomplete):
+                return Incomplete(f"{result.engine}: {result.why}", engine, signatures, ms, result.member, each)
+        clean = [result for result in results if isinstance(result, Clean)]
+        flags = tuple(dict.fromkeys(flag for result in clean for flag in result.flags))
+        member = next((result.member for result in clean if result.member), "")
+        # Without the verdict of an optional engine, the whole is no verdict of this version: it is not cached.
+        is_whole = all(one.outcome == "clean" for one in each)
+        return Clean(engine, signatures if is_whole else "", ms, member, flags=flags, each=each)
+
+
+def _joined(versions: Sequence[tuple[str, str]]) -> EngineVersion | None:
+    if not versions:
+        return None
+    signatures = "+".join(numbers) if all(numbers := [number for _, number in versions]) else ""
+    return EngineVersion("+".join(engine for engine, _ in versions), signatures)
+
+
+def _as_part(health: EngineHealth, engine: Engine) -> EngineHealth:
+    if engine.scanner.name == "builtin" and health.state is EngineState.DEGRADED:
+        return replace(health, state=EngineState.UP, detail="")  # it stands beside an antivirus, not in place of one
+    if engine.is_required:
+        return health
+    state = EngineState.DEGRADED if health.state is EngineState.DOWN else health.state
+    return replace(health, state=state, detail="; ".join(filter(None, ("optional", health.detail))))
+
+
+def _single(result: ScanResult, *, is_required: bool) -> SingleResult:
+    match result:
+        case Clean(engine=engine, signatures=signatures, ms=ms):
+            return SingleResult(engine, signatures, "clean", ms, is_required=is_required)
+        case Infected(engine=engine, signatures=signatures, ms=ms, threat=threat):
+            return SingleResult(engine, signatures, "infected", ms, threat, is_required)
+        case Incomplete(engine=engine, signatures=signatures, ms=ms, why=why):
+            return SingleResult(engine, signatures, "incomplete", ms, why, is_required)
+        case ScannerUnavailable(engine=engine, why=why):
+            return SingleResult(engine, "", "unavailable", 0.0, why, is_required)

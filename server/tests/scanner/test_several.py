@@ -1,0 +1,105 @@
+"""Several scanners at once: what the whole says for every combination of what each says."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from sluice.kit.health import EngineHealth, EngineState
+from sluice.scanner import Clean, EngineVersion, Incomplete, Infected, Scanner, ScannerUnavailable, ScanResult
+from sluice.scanner.several import Engine, SeveralScanners
+from tests.rows import each_row
+from tests.scanner.conftest import Seal, scanned
+
+OK = Clean("a", "1", 1.0, flags=("macro",))
+BAD = Infected("Threat", "b", "2", 1.0)
+PART = Incomplete("too large", "c", "3", 1.0)
+AWAY = ScannerUnavailable("no connection", "d")
+
+
+class Canned:
+    """A scanner that always gives one result."""
+
+    scan_limit: int | None = None
+
+    def __init__(self, result: ScanResult, version: EngineVersion | None = None, name: str = "canned") -> None:
+        self.result = result
+        self.engine_version = version
+        self.name = name
+
+    async def scan(self, *_given: Any, **_more: Any) -> ScanResult:
+        await asyncio.sleep(0)
+        return self.result
+
+    async def health(self) -> EngineHealth:
+        state = EngineState.DOWN if isinstance(self.result, ScannerUnavailable) else EngineState.UP
+        return EngineHealth("scanner", self.name, state, detail="away" if state is EngineState.DOWN else "")
+
+    async def aclose(self) -> None:
+        pass
+
+
+def several(required: Sequence[ScanResult], optional: Sequence[ScanResult] = ()) -> SeveralScanners:
+    engines = [(result, True) for result in required] + [(result, False) for result in optional]
+    return SeveralScanners([Engine(Canned(result), is_required) for result, is_required in engines])
+
+
+@each_row(
+    "required, optional, kind",
+    [
+        ([OK, OK], [], Clean),
+        ([OK, BAD], [], Infected),
+        ([BAD, AWAY], [], Infected),
+        ([BAD, PART], [], Infected),
+        ([OK, PART], [], Incomplete),
+        ([OK, AWAY], [], ScannerUnavailable),
+        ([PART, AWAY], [], ScannerUnavailable),
+        ([OK], [OK], Clean),
+        ([OK], [AWAY], Clean),
+        ([OK], [PART], Clean),
+        ([OK], [BAD], Infected),
+        ([AWAY], [OK], ScannerUnavailable),
+        ([AWAY], [BAD], Infected),
+        ([PART], [OK], Incomplete),
+    ],
+)
+async def test_file_is_clean_only_if_every_required_engine_says_so(
+    seal: Seal, required: list[ScanResult], optional: list[ScanResult], kind: type
+) -> None:
+    result = await scanned(several(required, optional), seal(b"words"))
+    assert isinstance(result, kind)
+    if isinstance(result, ScannerUnavailable):
+        return
+    said = {"Clean": "clean", "Infected": "infected", "Incomplete": "incomplete", "ScannerUnavailable": "unavailable"}
+    assert [one.outcome for one in result.each] == [said[type(one).__name__] for one in (*required, *optional)]
+    assert [one.is_required for one in result.each] == [True] * len(required) + [False] * len(optional)
+
+
+async def test_verdict_without_an_optional_engine_has_no_version_and_is_not_cached(seal: Seal) -> None:
+    whole = await scanned(several([OK], [OK]), seal(b"words"))
+    partial = await scanned(several([OK], [AWAY]), seal(b"words"))
+    assert isinstance(whole, Clean)
+    assert isinstance(partial, Clean)
+    assert (whole.engine, whole.signatures, whole.flags) == ("a+a", "1+1", ("macro",))
+    assert (partial.engine, partial.signatures) == ("a", "")
+
+
+def test_version_of_the_whole_is_unknown_while_that_of_one_engine_is() -> None:
+    known = [Canned(OK, EngineVersion("a", "1")), Canned(OK, EngineVersion("b", "2"))]
+    assert str(SeveralScanners([Engine(one) for one in known]).engine_version).startswith("a+b/1+2")
+    away = [*known, Canned(AWAY)]
+    assert SeveralScanners([Engine(one, one is not away[2]) for one in away]).engine_version is None
+
+
+async def test_optional_engine_that_is_down_leaves_the_scanner_degraded() -> None:
+    healths = await several([OK], [AWAY]).healths()
+    assert [health.state for health in healths] == [EngineState.UP, EngineState.DEGRADED]
+    assert healths[1].detail == "optional; away"
+    assert (await several([OK, AWAY]).health()).state is EngineState.DOWN
+
+
+def test_one_engine_at_least_is_required() -> None:
+    scanner: Scanner = Canned(OK)
+    with pytest.raises(ValueError, match="not optional"):
+        SeveralScanners([Engine(scanner, is_required=False)])
