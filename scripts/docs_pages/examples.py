@@ -115,7 +115,18 @@ _FULL_REPORT: Final[Mapping[str, Any]] = {
     "uploaded_by": VALUES["uploaded_by"],
     "uploaded_by_name": VALUES["uploaded_by_name"],
     "rules_version": 2,
-    "engines": {"sluice": "0.1.0", "scanner": "clamd 1.4.3/27501"},
+    "engines": {"sluice": "0.1.0", "scanner": "clamd 1.4.3+icap:av/27501+2026.5"},
+    "scanners": [
+        {
+            "engine": engine,
+            "signatures": signatures,
+            "outcome": "clean",
+            "detail": "",
+            "ms": milliseconds,
+            "required": True,
+        }
+        for engine, signatures, milliseconds in (("clamd 1.4.3", "27501", 12.4), ("icap:av", "2026.5", 8.1))
+    ],
     "duration_ms": 41,
     "mode": "first_failure",
     "flags": [],

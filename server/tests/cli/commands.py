@@ -77,7 +77,9 @@ class Sluice:
     def started(self) -> Iterator["Running"]:
         """Run `serve` in a new interpreter, as a user does, until the block exits. Enter the block when it has started."""
         port, log, environment = self._listen_settings()
-        with daemon(cli_command("serve"), log, ready=lambda: has_started(port, log), environment=environment) as process:
+        with daemon(
+            cli_command("serve"), log, ready=lambda: has_started(port, log), environment=environment
+        ) as process:
             yield Running(process, f"http://127.0.0.1:{port}", log)
 
     @contextmanager

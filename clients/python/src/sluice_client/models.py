@@ -271,6 +271,17 @@ class Check(Model):
     doc_url: str | None = None
 
 
+class Scanner(Model):
+    """What one of several engines said of the file."""
+
+    engine: str
+    signatures: str
+    outcome: str
+    detail: str
+    ms: float
+    required: bool
+
+
 class FullReport(SenderReport):
     """The whole report on an upload."""
 
@@ -286,6 +297,7 @@ class FullReport(SenderReport):
     facts: dict[str, Any]
     checks: list[Check]
     created_at: datetime
+    scanners: list[Scanner] | None = None
 
 
 class Validated(Model):

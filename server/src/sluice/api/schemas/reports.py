@@ -14,11 +14,12 @@ from sluice.access import Principal, Scope
 from sluice.api.schemas.envelope import ResponseBody, is_none
 from sluice.contexts.policies import Mode
 from sluice.messages import Sentence, negotiate, render
+from sluice.scanner.protocol import SingleOutcome
 from sluice.uploads.reasons import WORDS, Advice, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import CheckOutcome, CheckResult
 from sluice.uploads.sentences import sentence_for
-from sluice.uploads.values import VerdictOutcome
+from sluice.uploads.values import Facts, VerdictOutcome
 
 # Details that name a threat, a threshold of a heuristic, or how a checker ended: said in general words instead.
 _GENERAL: Final[Mapping[Reason, str]] = {
@@ -60,6 +61,17 @@ class CheckOut(ResponseBody):
     doc_url: str | None = Field(None, exclude_if=is_none, description="Where the reason is explained.")
 
 
+class ScannerOut(ResponseBody):
+    """What one of several engines said of the file."""
+
+    engine: str = Field(description="The engine, as in `SLUICE_SCANNER`.", examples=["icap:av"])
+    signatures: str = Field(description="The version of its signatures; empty if it states none.")
+    outcome: SingleOutcome
+    detail: str = Field(description="The threat, what was not scanned, or why the engine is unavailable.")
+    ms: float = Field(description="How long it took, in milliseconds.")
+    required: bool = Field(description="Whether a file is clean only if this engine says so.")
+
+
 class ReportedFile(ResponseBody):
     """The file that a report is about. A hash is missing if not all of its bytes came."""
 
@@ -79,6 +91,9 @@ class FullReport(SenderReport):
     uploaded_by_name: str | None
     rules_version: int
     engines: dict[str, str]
+    scanners: list[ScannerOut] | None = Field(
+        None, exclude_if=is_none, description="What each engine said, if several scanned the file."
+    )
     duration_ms: int | None
     mode: Literal["first_failure", "all_checks"] = Field(
         description="Whether the checks after the first failure were made too."
@@ -111,6 +126,22 @@ def report_body(report: VerdictReport, principal: Principal | None, accept_langu
     return SenderReport(**_for_sender(report, accept_language)).model_dump(mode="json")
 
 
+def _scanners(facts: Facts) -> list[ScannerOut] | None:
+    if facts.scanned is None or not facts.scanned.each:
+        return None
+    return [
+        ScannerOut(
+            engine=one.engine,
+            signatures=one.signatures,
+            outcome=one.outcome,
+            detail=one.detail,
+            ms=round(one.ms, 1),
+            required=one.is_required,
+        )
+        for one in facts.scanned.each
+    ]
+
+
 def full_report(report: VerdictReport, accept_language: str | None) -> FullReport:
     """Return the whole report."""
     facts, rules = report.facts, report.rules
@@ -132,6 +163,7 @@ def full_report(report: VerdictReport, accept_language: str | None) -> FullRepor
         uploaded_by_name=report.actor_name,
         rules_version=rules.version,
         engines=engines,
+        scanners=_scanners(facts),
         duration_ms=report.duration_ms,
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[] if inspected is None else list(inspected.flags),
