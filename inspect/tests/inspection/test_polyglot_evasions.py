@@ -308,7 +308,7 @@ def test_time_grows_as_the_file_does(flood: str) -> None:
         for text_like in (False, True):
             list(ActiveContentFinder(text_like=text_like).find(data))
 
-    assert_linear(search, amount("FLOOD", short=600, full=2_000))
+    assert_linear(search, amount("FLOOD", short=300, full=2_000))
 
 
 def test_no_words_before_a_script_hide_it() -> None:
