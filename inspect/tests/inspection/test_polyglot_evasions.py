@@ -259,7 +259,7 @@ def test_source_code_and_pages_in_texts_are_let_in() -> None:
 
 def test_noise_is_never_a_script_or_an_archive() -> None:
     # Random bytes stand for packed data, letters of base 85 for the streams of a PDF.
-    noise = random.Random(5).randbytes(4 * 1024**2)
+    noise = random.Random(5).randbytes(amount("NOISE_MIB", short=1, full=4) * 1024**2)
     letters = base64.a85encode(noise, wrapcol=72)
     assert not list(ActiveContentFinder(text_like=False).find(noise))
     assert not list(ActiveContentFinder(text_like=True).find(letters))
