@@ -19,7 +19,7 @@ from tests.run_length import LONG_RUN, amount
 
 # Below, the time of an input is mostly that of the start of a check.
 LEAST_SECONDS = 0.02
-MAX_BYTES = amount("GROWTH_BYTES", short=16 * 1024, full=8 * 1024**2)
+MAX_BYTES = amount("GROWTH_BYTES", short=8 * 1024, full=8 * 1024**2)
 MAX_SECONDS = 5.0  # of any input of these sizes
 LARGE_COUNT = amount("GROWTH_STRETCHES", short=2048, full=8192)  # of 1,216 bytes: 2.5 or 10 MB
 ENOUGH_SECONDS = amount("GROWTH_ENOUGH_MS", short=80, full=30_000) / 1000

@@ -259,7 +259,7 @@ def test_source_code_and_pages_in_texts_are_let_in() -> None:
 
 def test_noise_is_never_a_script_or_an_archive() -> None:
     # Random bytes stand for packed data, letters of base 85 for the streams of a PDF.
-    noise = random.Random(5).randbytes(4 * 1024**2)
+    noise = random.Random(5).randbytes(amount("NOISE_MIB", short=1, full=4) * 1024**2)
     letters = base64.a85encode(noise, wrapcol=72)
     assert not list(ActiveContentFinder(text_like=False).find(noise))
     assert not list(ActiveContentFinder(text_like=True).find(letters))
@@ -308,7 +308,7 @@ def test_time_grows_as_the_file_does(flood: str) -> None:
         for text_like in (False, True):
             list(ActiveContentFinder(text_like=text_like).find(data))
 
-    assert_linear(search, amount("FLOOD", short=600, full=2_000))
+    assert_linear(search, amount("FLOOD", short=300, full=2_000))
 
 
 def test_no_words_before_a_script_hide_it() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.inspection.formats.examining import CORPUS, NEEDED, is_small, manifest
+from tests.inspection.formats.examining import CORPUS, smallest_files
 from tests.repository import IMPORT_PATH
 from tests.run_length import amount
 
@@ -69,19 +69,9 @@ EACH = amount("TWICE", short=1, full=1_000_000)
 Found = Mapping[str, object]
 
 
-def chosen_files() -> list[str]:
-    """Return the smallest file of each format and label and those that are `NEEDED`, or all of them."""
-    by_label: dict[tuple[str, str], list[str]] = {}
-    for path, format_name, label in sorted(manifest(), key=lambda row: row[0].stat().st_size):
-        if is_small(path):
-            by_label.setdefault((format_name, label), []).append(str(path))
-    needed = [str(path) for path, _, _ in manifest() if path.name.startswith(NEEDED)]
-    return sorted({*needed, *(name for names in by_label.values() for name in names[:EACH])})
-
-
 @pytest.fixture(scope="module")
 def found() -> Found:
-    command = [sys.executable, "-c", SCRIPT, *chosen_files()]
+    command = [sys.executable, "-c", SCRIPT, *(str(path) for path, _ in smallest_files(EACH))]
     run = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": IMPORT_PATH}
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from sluice_inspect.child.protocol import Level
+from sluice_inspect.sandbox import channel
 from sluice_inspect.sandbox.engine import ZygoteSandbox
 from sluice_inspect.sandbox.protocol import Completed, Crashed, JobLimits, NoWorker, OverLimit
 from tests.rows import every_row
@@ -105,10 +106,11 @@ async def test_second_response_does_not_affect_next_file(open_sandbox: OpenSandb
 
 @pytest.mark.parametrize("job", ["respond and hang", "abort when reused"])
 async def test_file_is_run_in_a_fresh_child_when_the_one_before_hangs_or_crashes(
-    open_sandbox: OpenSandbox, run: RunJob, job: str
+    open_sandbox: OpenSandbox, run: RunJob, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = await open_sandbox()
     first = pid_in(await run(sandbox, job))
+    monkeypatch.setattr(channel, "_READ_SECONDS", 2.0)
     assert pid_in(await run(sandbox, "describe file" if job == "respond and hang" else job)) != first
 
 

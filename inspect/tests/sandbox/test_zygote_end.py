@@ -65,10 +65,14 @@ async def test_dead_zygote_is_restarted(open_sandbox: OpenSandbox, run: RunJob) 
     assert (await sandbox.health()).limits["restarts"] == 3
 
 
-async def test_stopped_zygote_returns_no_worker_and_is_replaced(open_sandbox: OpenSandbox, run: RunJob) -> None:
+async def test_stopped_zygote_returns_no_worker_and_is_replaced(
+    open_sandbox: OpenSandbox, run: RunJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sandbox = await open_sandbox(wait_seconds=60)
     os.kill(zygote_of(sandbox), signal.SIGSTOP)
-    assert isinstance(await run(sandbox, "null pointer"), NoWorker)
+    with monkeypatch.context() as patched:
+        patched.setattr(supervisor, "_SPAWN_SECONDS", 0.5)
+        assert isinstance(await run(sandbox, "null pointer"), NoWorker)
     assert isinstance(await run(sandbox, "describe file"), Completed)
 
 

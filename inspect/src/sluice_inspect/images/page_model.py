@@ -235,7 +235,8 @@ def blurred(levels: Levels, by: int) -> Levels:
     """Return means over squares that reach `by` pixels in each direction."""
     side = 2 * by + 1
     padded = np.pad(levels, ((by, by), (by, by), (0, 0)), mode="edge")
-    means: Levels = window_sums(window_sums(padded, side).swapaxes(0, 1), side).swapaxes(0, 1)
+    columns = np.ascontiguousarray(window_sums(padded, side).swapaxes(0, 1))
+    means: Levels = window_sums(columns, side).swapaxes(0, 1)
     means /= side**2
     return means
 
@@ -243,12 +244,14 @@ def blurred(levels: Levels, by: int) -> Levels:
 def window_sums(plane: NDArray[np.float32], length: int) -> NDArray[np.float32]:
     """Return the sums of each row and those below it, `length` rows in all, where there are that many."""
     count = len(plane) - length + 1
-    sums = np.zeros((count, *plane.shape[1:]), dtype=np.float32)
+    sums: NDArray[np.float32] | None = None
     begin, size = 0, 1
     while True:  # `plane` has the sums of 1, 2, 4 … rows: those are added that make up the length
         if length & size:
-            sums += plane[begin : begin + count]
+            # A copy is laid out in memory as the plane is: numpy is slow with planes that are laid out differently.
+            rows = plane[begin : begin + count]
+            sums = rows.copy("K") if sums is None else np.add(sums, rows, out=sums)
             begin += size
-        if 2 * size > length:
+        if sums is not None and 2 * size > length:
             return sums
         plane, size = plane[:-size] + plane[size:], 2 * size

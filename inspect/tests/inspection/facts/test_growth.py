@@ -23,7 +23,7 @@ from tests.inspection.growth import assert_linear
 from tests.rows import each_row, every_row
 from tests.run_length import amount
 
-SIZE = amount("FACTS_BYTES", short=60_000, full=200_000)
+SIZE = amount("FACTS_BYTES", short=30_000, full=200_000)
 MOST_GROWTH = 6.0
 MOST_SECONDS = SIZE / 100_000
 CAPPED = {"forms that share their packets": 2.0}  # what is read of them has a limit of its own

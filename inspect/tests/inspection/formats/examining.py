@@ -120,7 +120,7 @@ def manifest() -> list[tuple[Path, str, str]]:
 def corpus_files(format_name: str, *labels: str) -> list[Path]:
     """Return the labelled files of a format, except empty ones and ones of zeros only, which no format examines.
 
-    The short form has those of at most 100 kB and those that are `NEEDED`, or else the two smallest.
+    The short form has those of at most 100 kB that are not `SLOW` and those that are `NEEDED`, or else the two smallest.
     """
     paths = [path for path, name, label in manifest() if name == format_name and label in labels]
     paths = [path for path in paths if path.read_bytes().strip(b"\0")]
@@ -135,8 +135,24 @@ NEEDED = (
 )  # fmt: skip
 
 
+# Each takes more than a second, and is of a kind of which another one is judged.
+SLOW = ("a6f05b4804", "82079253a8", "fc2a20fc1c", "9fbdff065b", "c885fced9e", "a84dcc0dde")
+
+
 def is_small(path: Path) -> bool:
-    return LONG_RUN or path.stat().st_size <= 100_000 or path.name.startswith(NEEDED)
+    return LONG_RUN or (
+        (path.stat().st_size <= 100_000 and not path.name.startswith(SLOW)) or path.name.startswith(NEEDED)
+    )
+
+
+def smallest_files(count: int) -> list[tuple[Path, str]]:
+    """Return the smallest files of each format and label, `count` at most, and those that are `NEEDED`, with their labels."""
+    by_label: dict[tuple[str, str], list[Path]] = {}
+    for path, format_name, label in sorted(manifest(), key=lambda row: row[0].stat().st_size):
+        if is_small(path):
+            by_label.setdefault((format_name, label), []).append(path)
+    needed = {(path, label) for path, _, label in manifest() if path.name.startswith(NEEDED)}
+    return sorted({*needed, *((path, label) for (_, label), paths in by_label.items() for path in paths[:count])})
 
 
 def replaced(data: bytes, old: bytes, new: bytes) -> bytes:

@@ -13,8 +13,10 @@ from PIL import Image, ImageDraw
 from sluice_inspect.images.blank import picture_is_blank
 from tests.inspection.formats.image_samples import chess_board, encoded, grey_picture, noise_field, noise_picture
 from tests.rows import every_row
+from tests.run_length import LONG_RUN
 
 PAGE = (1240, 1754)
+PAGES = ((827, 1170), PAGE) if LONG_RUN else ((827, 1170),)
 
 
 def paper_with_text(
@@ -79,13 +81,14 @@ def blank_pictures() -> Iterable[tuple[object, Image.Image]]:
         yield f"one colour in mode {mode}", Image.new(mode, (80, 60))
     for size in ((1, 1), (1, 13), (7, 3), (33, 500)):
         yield f"size {size}", Image.new("RGB", size, "white")
-    for noise, level in product((0.7, 2, 5, 9), (4, 128, 235, 253)):
-        yield f"noise {noise} at {level}", noise_picture(640, 480, level, noise)
-    for size, levels in product(((58, 58), (200, 300), (640, 480)), ((200, 60, 40), (10, 120, 250), (250, 250, 5))):
+    noises, levels_of_paper = (0.7, 2, 5, 9), (4, 128, 235, 253)
+    for noise, level in (product if LONG_RUN else zip)(noises, levels_of_paper):
+        yield f"noise {noise} at {level}", noise_picture(480, 400, level, noise)
+    for size, levels in product(((58, 58), (200, 300), (480, 400)), ((200, 60, 40), (10, 120, 250), (250, 250, 5))):
         channels = [noise_picture(*size, level, 5, seed) for seed, level in enumerate(levels)]
         yield f"noise in the colour {levels} {size}", Image.merge("RGB", channels)
     for plugin, quality in (("JPEG", 95), ("JPEG", 50), ("WEBP", 80)):
-        yield f"noise in {plugin} {quality}", recompressed(noise_picture(640, 480, 20, 5), plugin, quality)
+        yield f"noise in {plugin} {quality}", recompressed(noise_picture(480, 400, 20, 5), plugin, quality)
     for trace in ("shading", "dust", "shadow in the margin"):
         yield trace, scan_with(trace)
     for mode in ("1", "L"):
@@ -106,7 +109,7 @@ def blank_pictures() -> Iterable[tuple[object, Image.Image]]:
 def content_pictures() -> Iterable[tuple[object, Image.Image]]:
     for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK", "I", "F"):
         yield f"chess board in mode {mode}", chess_board().convert(mode)
-    yield "hills", hills(800, 600, 200, 1.5)
+    yield "hills", hills(640, 420, 200, 1.5)
     yield "hills in JPEG", recompressed(hills(800, 600, 200, 1.5), "JPEG", 70)
     yield "gradient", Image.linear_gradient("L")
     yield "fog", fog(has_hills=True)
@@ -124,7 +127,7 @@ def content_pictures() -> Iterable[tuple[object, Image.Image]]:
         yield f"dot {size}", with_box(Image.new("L", size, 255), *middle, (4, 4))
         if size != (300, 200):
             yield f"coloured dot {size}", with_box(Image.new("RGB", size, "white"), *middle, (2, 2), (31, 119, 180))
-    for size, contrast in product(((827, 1170), PAGE), (20, 40, 150)):
+    for size, contrast in product(PAGES, (20, 40, 150)):
         page_number = paper_with_text("Page 7", *size, size=size[1] // 60, contrast=contrast)
         yield f"page number of {contrast} {size}", page_number
     pencil = Image.fromarray(noise_field(*PAGE, 246, 2))

@@ -170,7 +170,7 @@ def test_search_for_objects_takes_linear_time(unit: bytes) -> None:
                 for _ in part.content:
                     pass
 
-    size = amount("RTF_BYTES", short=16_000, full=500_000)
+    size = amount("RTF_BYTES", short=8_000, full=500_000)
     assert_linear(search, size, within=max(1.0, size / 100_000))
 
 
