@@ -85,6 +85,18 @@ async def test_verdict_without_an_optional_engine_has_no_version_and_is_not_cach
     assert (partial.engine, partial.signatures) == ("a", "")
 
 
+async def test_optional_engine_that_is_late_is_not_waited_for(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(Canned):
+        async def scan(self, *_given: Any, **_more: Any) -> ScanResult:
+            await asyncio.Event().wait()
+            return self.result
+
+    monkeypatch.setattr("sluice.scanner.several._OPTIONAL_SECONDS", 0.01)
+    result = await scanned(SeveralScanners([Engine(Canned(OK)), Engine(Late(BAD), is_required=False)]), seal(b"words"))
+    assert isinstance(result, Clean)
+    assert [one.outcome for one in result.each] == ["clean", "unavailable"]
+
+
 def test_version_of_the_whole_is_unknown_while_that_of_one_engine_is() -> None:
     known = [Canned(OK, EngineVersion("a", "1")), Canned(OK, EngineVersion("b", "2"))]
     assert str(SeveralScanners([Engine(one) for one in known]).engine_version).startswith("a+b/1+2")

@@ -25,6 +25,8 @@ from sluice.scanner.protocol import (
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import UnpackReport
 
+_OPTIONAL_SECONDS: Final = 5.0  # how long an optional engine is waited for once all required ones have replied
+_LATE: Final = f"no verdict within {_OPTIONAL_SECONDS:g} s after the others"
 _STATES: Final = list(EngineState)  # the worst last
 
 
@@ -75,7 +77,13 @@ class SeveralScanners:
             for engine in self._engines
         ]
         try:
-            results = await asyncio.gather(*scans)
+            required = [task for task, engine in zip(scans, self._engines, strict=True) if engine.is_required]
+            await asyncio.gather(*required)
+            await asyncio.wait(scans, timeout=_OPTIONAL_SECONDS)
+            results: list[ScanResult] = [
+                task.result() if task.done() else ScannerUnavailable(_LATE, engine.scanner.name)
+                for task, engine in zip(scans, self._engines, strict=True)
+            ]
         finally:
             for task in scans:
                 task.cancel()

@@ -26,7 +26,7 @@ from sluice.scanner import FindsScanLimit, Scanner, healths_of
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.icap.connection import IcapAddress
-from sluice.scanner.icap.scanner import IcapScanner
+from sluice.scanner.icap.scanner import GRACE_SECONDS, IcapScanner
 from sluice.scanner.off import NoScanner
 from sluice.scanner.several import Engine, SeveralScanners
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache, VerdictCache
@@ -233,6 +233,7 @@ async def _make_icap(settings: Settings, name: str) -> IcapScanner:
         scan_seconds=settings.icap_scan_seconds,
         concurrency=settings.icap_concurrency,
         folder=settings.resolved_spool_dir,
+        grace_seconds=0.0 if f"icap:{name}" in settings.scanner_optional else GRACE_SECONDS,
     )
     await scanner.start()
     return scanner

@@ -31,7 +31,7 @@ _CONNECT_SECONDS: Final = 5.0
 _START_SECONDS: Final = 10.0
 _CHECK_SECONDS: Final = 15.0  # between two checks, if the server asks for no longer time
 _RETRY_SECONDS: Final = (0.2, 5.0)  # the first and the longest pause after a failure
-_GRACE_SECONDS: Final = 1.0  # how long a scan waits for a server that is away
+GRACE_SECONDS: Final = 1.0  # how long a scan waits for a server that is away; an optional one is not waited for
 _PROBE_AGAIN_SECONDS: Final = 300.0
 _STALL_SECONDS: Final = 10.0  # without a reply, after which it is asked whether it still lives
 _TAG_SECONDS: Final = 3600.0  # how long a version counts that no reply has stated since
@@ -66,6 +66,7 @@ class IcapScanner:
         largest_bytes: int = _LARGEST_BYTES,
         check_seconds: float = _CHECK_SECONDS,
         stall_seconds: float = _STALL_SECONDS,
+        grace_seconds: float = GRACE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = f"icap:{name}"
@@ -77,6 +78,7 @@ class IcapScanner:
         self._largest_bytes = largest_bytes
         self._check_seconds = check_seconds
         self._stall_seconds = stall_seconds
+        self._grace_seconds = grace_seconds
         self._monotonic = monotonic
         self._known: _Known | None = None  # None while it is out of service
         self._limit_before: int | None = None  # holds after a failure until it is found again
@@ -187,10 +189,10 @@ class IcapScanner:
 
     async def _require_service(self) -> _Known:
         """Return what is known of the server; wait a moment if it is away. Raise `IcapUnavailable`."""
-        if self._known is None:
+        if self._known is None and self._grace_seconds:
             self._wake.set()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE_SECONDS):
+                async with asyncio.timeout(self._grace_seconds):
                     while self._known is None:
                         self._changed.clear()
                         await self._changed.wait()
