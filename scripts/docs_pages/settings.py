@@ -20,7 +20,7 @@ _SECTIONS = {
     "limiter": "Run several servers",
     "storage_dir": "Store files in S3 or in a folder",
     "bucket_endpoint_hosts": "Let tenants bring their own buckets",
-    "scanner": "Scan with clamd",
+    "scanner": "Scan for malware",
     "oidc_issuer": "Sign in with OIDC",
     "metrics_token": "Watch it",
     "connections": "Set limits",

@@ -96,6 +96,7 @@ def of_one_process(settings: "Settings", number: int, count: int) -> "Settings":
             "spool_mb": settings.spool_mb // count,
             "database_pool_size": max(_LEAST_POOL, settings.database_pool_size // count),
             "clamd_concurrency": max(1, settings.clamd_concurrency // count),
+            "icap_concurrency": max(1, settings.icap_concurrency // count),
             # One file that takes its time must not hold up all others of its process.
             "sandbox_workers": max(1 if settings.sandbox_workers else 2, workers // count),
         }
