@@ -36,8 +36,6 @@ from tests.servers.radosgw import RadosGateway
 from tests.servers.redis import RedisServer
 from tests.service import API, ApiClient, running_service
 
-pytestmark = pytest.mark.engine
-
 
 def part_keys(client: ApiClient) -> set[str]:
     """Return the parts in the platform's store, of all tenants."""
@@ -123,6 +121,7 @@ def tuspy_uploader(
     return tuspy.uploader(file_stream=BytesIO(content), chunk_size=chunk, metadata=fields, **options)
 
 
+@pytest.mark.engine
 @each_row("chunk", [7_000_000, 50_000_000])
 def test_tuspy_uploads_a_whole_file(client: ApiClient, chunk: int) -> None:
     client = client.other_tenant_client().with_store()
@@ -241,6 +240,7 @@ def send_again(upload: tus.Tus, content: bytes, start: int) -> httpx.Response:
             assert response.status_code in {502, 503}, response.text
 
 
+@pytest.mark.engine
 def test_requests_for_the_same_verdict_at_once_get_the_same_one(client: ApiClient) -> None:
     upload = tus.begin(client, len(LARGE), context=client.create_context(max_file_size_mb=50), filename="a.zzz")
     upload.patch(LARGE[:-1], 0)
@@ -364,6 +364,7 @@ def test_small_appends_are_refused_beyond_a_thousand_of_them(client: ApiClient) 
     assert data(upload.patch(b"x", size - 1))["size_bytes"] == size, "the last one may be small"
 
 
+@pytest.mark.engine
 @pytest.mark.timeout(120)
 def test_64_uploads_at_once_store_as_many_files_as_their_token_allows(client: ApiClient) -> None:
     token = issue(client, max_files=3)
@@ -386,6 +387,7 @@ def test_64_uploads_at_once_store_as_many_files_as_their_token_allows(client: Ap
     assert len(page(client.get("/files"))[0]) == 3
 
 
+@pytest.mark.engine
 def test_a_stored_file_outlives_an_upload_that_its_template_names(client: ApiClient) -> None:
     context = client.create_context()
     upload = tus.begin(client, len(TEXT), context=client.create_context())
