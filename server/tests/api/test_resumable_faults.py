@@ -197,7 +197,7 @@ def test_any_server_takes_any_request_and_those_that_are_killed_lose_and_leave_n
     def parts() -> list[str]:
         return [key for key in gateway.keys(bucket) if key.startswith("_incoming/")]
 
-    with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=settings) as fleet:
+    with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=settings, workers=1) as fleet:
         client = fleet.service.new_client()  # whose responses may be those of the proxy
         context = client.create_context(max_file_size_mb=32)
         first = tus.begin(client, len(TEXT), context=client.create_context())

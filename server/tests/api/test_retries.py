@@ -128,7 +128,7 @@ def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
         key = f"k-{number // 10}"
         return key, upload(client, context, key=key, name=f"{key}.txt")
 
-    keys = amount("RETRIED", short=20, full=100)
+    keys = amount("RETRIED", short=10, full=100)
     with ThreadPoolExecutor(16) as pool:
         responses = list(pool.map(send_one, range(10 * keys)))
     assert {response.status_code for _key, response in responses} <= {201, 409}
