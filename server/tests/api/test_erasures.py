@@ -78,7 +78,7 @@ def leave_traces(client: ApiClient) -> tuple[str, list[str]]:
     person = client.with_credential(client.token(sub=f"user-{NAME}", name=FULL_NAME, scope="admin"))
     context = client.create_context(allowed_extensions=["txt"])
     held = client.create_context()
-    stored = [person.store(f"{NAME} {number}.txt", LETTER, context=context) for number in range(30)]
+    stored = [person.store(f"{NAME} {number}.txt", LETTER, context=context) for number in range(25)]
     stored += [person.store(f"{NAME}.txt", LETTER, context=context, metadata={"claimant": FULL_NAME})]
     data(person.delete(f"/files/{stored[0]}"))
     assert person.upload(f"{NAME}.exe", LETTER, context=context).status_code == 400

@@ -252,7 +252,7 @@ def _kinds(document: dict[str, Any], schema: dict[str, Any], where: str) -> Iter
     """Yield the kinds of each field of a schema: where it is, its type and format, and each limit that it has."""
     schema = _resolve(document, schema)
     limits = schema.keys() - {"title", "description", "examples", "example", "default"} - _SHAPE
-    for limit in limits or {None}:
+    for limit in limits or {"none"}:
         yield where, schema.get("type"), schema.get("format"), limit
     parts = [*schema.get("anyOf", ()), *schema.get("properties", {}).values()]
     for part in (*parts, *([schema["items"]] if "items" in schema else ())):

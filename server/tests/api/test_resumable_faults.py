@@ -125,7 +125,7 @@ def tuspy_uploader(
 @each_row("chunk", [7_000_000, 50_000_000])
 def test_tuspy_uploads_a_whole_file(client: ApiClient, chunk: int) -> None:
     client = client.other_tenant_client().with_store()
-    context = client.create_context(max_file_size_mb=50)
+    context = client.create_context(max_file_size_mb=50, scan_for_viruses=False)
     uploader = tuspy_uploader(client, LARGE, chunk, context=context, filename="a.zzz")
     uploader.upload()
     assert uploader.offset == len(LARGE)
@@ -199,7 +199,7 @@ def test_any_server_takes_any_request_and_those_that_are_killed_lose_and_leave_n
 
     with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=settings, workers=1) as fleet:
         client = fleet.service.new_client()  # whose responses may be those of the proxy
-        context = client.create_context(max_file_size_mb=32)
+        context = client.create_context(max_file_size_mb=32, scan_for_viruses=False)
         first = tus.begin(client, len(TEXT), context=client.create_context())
         assert [first.patch(TEXT[at : at + 1], at).status_code for at in range(6)] == [204] * 6
         response = first.patch(TEXT[6:], 6)
@@ -242,7 +242,8 @@ def send_again(upload: tus.Tus, content: bytes, start: int) -> httpx.Response:
 
 @pytest.mark.engine
 def test_requests_for_the_same_verdict_at_once_get_the_same_one(client: ApiClient) -> None:
-    upload = tus.begin(client, len(LARGE), context=client.create_context(max_file_size_mb=50), filename="a.zzz")
+    context = client.create_context(max_file_size_mb=50, scan_for_viruses=False)
+    upload = tus.begin(client, len(LARGE), context=context, filename="a.zzz")
     upload.patch(LARGE[:-1], 0)
     together = threading.Barrier(4)
 

@@ -156,8 +156,8 @@ def shown_programs(folder: Path) -> Iterator[Path]:
 
 def test_package_and_program_of_a_user_compile_strictly_and_mistakes_do_not(folder: Path) -> None:
     user = folder / "user.mts"
-    flags = ("--strict", "--noEmit", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom,dom.iterable")
-    flags = (*flags, "--skipDefaultLibCheck")  # of TypeScript's own files alone
+    flags = ["--strict", "--noEmit", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom,dom.iterable"]
+    flags.append("--skipDefaultLibCheck")  # of TypeScript's own files alone
     wrong = [f"export async function f{number}() {{ {each} }}" for number, each in enumerate(MISTAKES)]
     user.write_text("\n".join((USER, *wrong)))
     programs = [user, folder / "names.d.ts", *shown_programs(folder)]
