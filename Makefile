@@ -27,6 +27,43 @@ QUICK := \
   inspect/tests/sandbox/test_byte_budget.py server/tests/kit/test_cipher.py server/tests/kit/test_disposition.py inspect/tests/sandbox/test_fair_queue.py server/tests/kit/test_host_lookup.py server/tests/kit/test_keyring_file.py server/tests/kit/test_read_through_cache.py server/tests/kit/test_secret_files.py server/tests/kit/test_strict_json.py server/tests/kit/test_throttle.py \
   server/tests/uploads/test_examine.py server/tests/uploads/test_names.py server/tests/uploads/test_rules.py server/tests/uploads/test_slots.py server/tests/uploads/test_snapshot.py server/tests/uploads/test_spool.py server/tests/uploads/test_statistics.py \
   server/tests/worker/test_jobs.py
+# the tests with a short form in `make test` and a whole one in `make test-long`
+LONG := \
+  inspect/tests/inspection/differential \
+  inspect/tests/inspection/facts/test_growth.py \
+  inspect/tests/inspection/formats/test_blank_examples.py \
+  inspect/tests/inspection/formats/test_blank_pictures.py \
+  inspect/tests/inspection/formats/test_blank_scans.py \
+  inspect/tests/inspection/formats/test_corpus.py \
+  inspect/tests/inspection/test_growth.py \
+  inspect/tests/inspection/test_inspection.py \
+  inspect/tests/inspection/test_polyglot_evasions.py \
+  inspect/tests/inspection/test_repeated_inspection.py \
+  inspect/tests/inspection/threats/test_containers.py \
+  inspect/tests/inspection/threats/test_drawings.py \
+  inspect/tests/inspection/threats/test_known_threats.py \
+  inspect/tests/inspection/threats/test_mail.py \
+  inspect/tests/inspection/threats/test_pdf_scripts.py \
+  inspect/tests/inspection/threats/test_rtf_objects.py \
+  inspect/tests/sandbox/test_few_files.py \
+  server/tests/api/test_corpus.py \
+  server/tests/api/test_fleet.py \
+  server/tests/api/test_hostile_fields.py \
+  server/tests/api/test_hostile_names.py \
+  server/tests/api/test_large_files.py \
+  server/tests/api/test_openapi.py \
+  server/tests/api/test_replay.py \
+  server/tests/api/test_resumable_faults.py \
+  server/tests/api/test_retries.py \
+  server/tests/console/test_browser.py \
+  server/tests/events/test_deliveries.py \
+  server/tests/http1/test_slow_clients.py \
+  server/tests/recovery/test_audit_log.py \
+  server/tests/recovery/test_kill_sweep.py \
+  server/tests/scanning/test_chaos.py \
+  server/tests/scanning/test_fault_matrix.py \
+  server/tests/scanning/test_wrappings.py \
+  server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner slow-files
@@ -56,7 +93,7 @@ test-clients: venv-dev servers ## Run the tests of the clients, the upload page 
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup clients/python/tests server/tests/clients server/tests/browser server/tests/examples $(ARGS)
 
 test-long: venv-dev servers ## Run the whole forms of what `make test` runs in a short form: 1,000 uploads, 1.5 million signatures, KILLS at every failpoint (an hour or two)
-	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 server/tests/api/test_fleet.py server/tests/api/test_hostile_names.py server/tests/api/test_hostile_fields.py server/tests/api/test_openapi.py server/tests/api/test_resumable_faults.py server/tests/api/test_retries.py server/tests/console/test_browser.py inspect/tests/inspection/differential inspect/tests/inspection/test_repeated_inspection.py inspect/tests/inspection/test_growth.py inspect/tests/inspection/facts/test_growth.py inspect/tests/inspection/test_polyglot_evasions.py inspect/tests/inspection/formats/test_corpus.py inspect/tests/inspection/formats/test_blank_scans.py inspect/tests/inspection/formats/test_blank_examples.py inspect/tests/inspection/formats/test_blank_pictures.py inspect/tests/sandbox/test_few_files.py inspect/tests/inspection/test_inspection.py inspect/tests/inspection/threats/test_containers.py inspect/tests/inspection/threats/test_known_threats.py inspect/tests/inspection/threats/test_drawings.py inspect/tests/inspection/threats/test_pdf_scripts.py inspect/tests/inspection/threats/test_rtf_objects.py inspect/tests/inspection/threats/test_mail.py server/tests/worker/test_stale_parts.py server/tests/scanning/test_fault_matrix.py server/tests/scanning/test_chaos.py server/tests/recovery/test_kill_sweep.py server/tests/recovery/test_audit_log.py server/tests/api/test_corpus.py server/tests/api/test_large_files.py server/tests/api/test_replay.py $(ARGS)
+	@SLUICE_TEST_LONG=1 SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 $(LONG) $(ARGS)
 
 check: lint types imports ## Run every static check: ruff, mypy, import-linter
 

@@ -43,6 +43,7 @@ def running_fleet(
     *,
     proxy: Proxy = running_haproxy,
     settings: Mapping[str, str] | None = None,
+    workers: int = WORKERS,
 ) -> Iterator[Fleet]:
     """Run the whole fleet until the block ends; the servers must then exit cleanly."""
     port = free_port()
@@ -59,7 +60,7 @@ def running_fleet(
     deployment = replace(deployment, settings={**shared, **(settings or {})})
     with ExitStack() as stack:
         servers = [stack.enter_context(unchecked_service(deployment)) for _ in range(SERVERS)]
-        for number in range(WORKERS):
+        for number in range(workers):
             environment = environment_of(deployment, free_port())
             log = deployment.folder / f"worker-{number}.log"
             stack.enter_context(forked_process("work", log, ready=partial(_works, log), environment=environment))

@@ -347,8 +347,12 @@ class ApiClient:
             )
             return {one["Key"] for page in pages for one in page.get("Contents", [])}
         folder = deployment.data_dir / "objects" / "objects"
-        files = (path for path in folder.rglob("*") if path.is_file())
-        return {str(path.relative_to(folder)) for path in files if self.tenant_id in path.parts}
+        return {
+            str(Path(where, name).relative_to(folder))
+            for where, _, names in os.walk(folder)  # has the files of all tenants of the session
+            if f"/{self.tenant_id}/" in f"{where}/"
+            for name in names
+        }
 
     def overwrite_object(self, key: str, content: bytes) -> None:
         """Give a stored object another content behind the service's back, as the owner of a bucket can."""

@@ -1,6 +1,7 @@
 """Fixtures of the contract tests alone; the setups and clients are in `server/tests/conftest.py`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -27,5 +28,5 @@ def tenant(service: Service) -> ApiClient:
 @pytest.fixture(scope="module")
 def caching_process(service: Service) -> Iterator[Service]:
     """Another process of the same service, with the longest cache time."""
-    with running_service(service.deployment, REMEMBER_SECONDS="10") as process:
+    with running_service(replace(service.deployment, own_zygote=False), REMEMBER_SECONDS="10") as process:
         yield process

@@ -31,45 +31,44 @@ def described(response: httpx.Response) -> str:
 def check_response(response: httpx.Response) -> None:
     """Assert what holds for every response of the API: no 500, the envelope, the security headers."""
     response.read()
-    description = described(response)
-    assert response.status_code != 500, description
+    assert response.status_code != 500, described(response)
     if "/api/v1" not in response.request.url.path:
         return
-    assert response.headers["x-content-type-options"] == "nosniff", description
+    assert response.headers["x-content-type-options"] == "nosniff", described(response)
     # Of the API only the catalogues may be kept: they hold no tenant's data.
     is_catalogue = "/api/v1/messages/" in response.request.url.path and response.status_code in {200, 304}
     kept = "public, max-age=3600" if is_catalogue else "no-store"
-    assert kept in response.headers["cache-control"], description
-    assert response.headers["request-id"], description
-    assert not {"server", "access-control-allow-origin"} & set(response.headers), description
+    assert kept in response.headers["cache-control"], described(response)
+    assert response.headers["request-id"], described(response)
+    assert not {"server", "access-control-allow-origin"} & set(response.headers), described(response)
     if response.request.method == "HEAD" or response.status_code in {204, 304}:
-        assert not response.content, description
+        assert not response.content, described(response)
         return
     is_archive = response.headers.get("content-type") == "application/zip"
     is_file = "/api/v1/downloads/" in response.request.url.path
     if not (is_file or (is_archive and "/api/v1/quarantine/" in response.request.url.path)):
-        check_envelope(response, description)
+        check_envelope(response)
 
 
-def check_envelope(response: httpx.Response, description: str) -> None:
+def check_envelope(response: httpx.Response) -> None:
     if response.headers["content-type"] == "application/problem+json":
         extensions = {"report", "expected-offset", "provided-offset"}
         assert set(response.json()) - extensions == {"type", "title", "status", "detail", "code", "errors", "timestamp"}
         return
-    assert response.headers["content-type"].split(";")[0] == "application/json", description
+    assert response.headers["content-type"].split(";")[0] == "application/json", described(response)
     body = response.json()
-    assert is_now(body["timestamp"]), description
-    assert isinstance(body["message"], str), description
-    assert body["message"], description
+    assert is_now(body["timestamp"]), described(response)
+    assert isinstance(body["message"], str), described(response)
+    assert body["message"], described(response)
     if response.status_code < 400:
-        assert set(body) - {"pagination"} == {"status", "message", "data", "timestamp"}, description
-        assert body["status"] == "SUCCESS", description
+        assert set(body) - {"pagination"} == {"status", "message", "data", "timestamp"}, described(response)
+        assert body["status"] == "SUCCESS", described(response)
         return
-    assert set(body) - {"report"} == {"status", "message", "errors", "timestamp"}, description
-    assert body["status"] == "ERROR", description
-    assert all(isinstance(error, str) and error for error in body["errors"]), description
-    assert body["errors"], description
-    assert "location" not in response.headers, description
+    assert set(body) - {"report"} == {"status", "message", "errors", "timestamp"}, described(response)
+    assert body["status"] == "ERROR", described(response)
+    assert all(isinstance(error, str) and error for error in body["errors"]), described(response)
+    assert body["errors"], described(response)
+    assert "location" not in response.headers, described(response)
 
 
 def data(response: httpx.Response, status: int = 200) -> Any:

@@ -96,7 +96,6 @@ GOOD_VALUES: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.engine
 @each_row("field, value, kept", GOOD_VALUES)
 def test_valid_value_is_kept_on_create_and_change(bare_client: ApiClient, field: str, value: Any, kept: Any) -> None:
     key_id = data(bare_client.post("/api-keys", GOOD | {field: value}), 201)["api_key_id"]
@@ -152,7 +151,6 @@ def test_key_expires_after_the_requested_days_or_never(bare_client: ApiClient) -
         assert_validation_error(bare_client.post("/api-keys", GOOD | {"expires_in_days": wrong}), "expires_in_days")
 
 
-@pytest.mark.engine
 def test_change_touches_only_the_named_fields_and_applies_immediately(bare_client: ApiClient) -> None:
     key = bare_client.create_key("upload", metadata={"a": 1})
     path = f"/api-keys/{key.api_key_id}"
@@ -168,7 +166,6 @@ def test_change_touches_only_the_named_fields_and_applies_immediately(bare_clien
     assert is_now(data(bare_client.get(path))["last_used_at"])
 
 
-@pytest.mark.engine
 def test_deleting_a_key_revokes_it_for_good(bare_client: ApiClient) -> None:
     key = bare_client.create_key("upload")
     path = f"/api-keys/{key.api_key_id}"
@@ -236,7 +233,6 @@ def test_text_before_a_rotation_without_overlap_ends_at_once_but_no_upload_does(
     assert upload.as_client(after).patch(TEXT[5:], 5).status_code == 200
 
 
-@pytest.mark.engine
 @each_row("status", ["disabled", "revoked"])
 def test_only_two_texts_are_good_and_disabling_their_key_ends_both(bare_client: ApiClient, status: str) -> None:
     key = bare_client.create_key("metadata")
@@ -277,7 +273,6 @@ def test_rotation_keeps_scopes_limits_and_kind_and_shows_the_new_text_once(clien
     assert after["key_prefix"] == rotated["key_prefix"]
 
 
-@pytest.mark.engine
 def test_second_rotation_ends_no_text_before_the_time_that_was_announced(bare_client: ApiClient) -> None:
     key = bare_client.create_key("metadata")
     first = rotate(bare_client, key, overlap_seconds=600)
@@ -294,7 +289,6 @@ def test_second_rotation_ends_no_text_before_the_time_that_was_announced(bare_cl
         assert_unauthenticated(bare_client.with_credential(text).get("/contexts"))
 
 
-@pytest.mark.engine
 def test_rotation_gives_an_expiring_key_new_time_and_an_expired_one_needs_it(bare_client: ApiClient) -> None:
     key = bare_client.create_key("metadata", expires_in_days=1)
     rotated = rotate(bare_client, key, overlap_seconds=604_800, expires_in_days=90)

@@ -11,8 +11,6 @@ from tests.api.responses import assert_error, is_now, page
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
-pytestmark = pytest.mark.engine
-
 FIELDS = {
     *("event_id", "action", "target", "actor_id", "actor_name", "via", "outcome", "error", "request_id", "created_at")
 }
@@ -86,6 +84,7 @@ def test_number_of_logged_refusals_per_caller_is_bounded(client: ApiClient) -> N
     assert len(audit_entries(client, actor=key.api_key_id)) == 60
 
 
+@pytest.mark.engine
 def test_audit_log_is_paged_filtered_holds_no_secret_and_is_for_admins_of_its_tenant(
     client: ApiClient, shared_client: ApiClient
 ) -> None:
@@ -106,6 +105,7 @@ def test_audit_log_is_paged_filtered_holds_no_secret_and_is_for_admins_of_its_te
     assert_error(refused, 403, "Admin scope required", "Insufficient permissions")
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("16.4.2")
 def test_database_refuses_to_change_an_entry(client: ApiClient) -> None:
     client.create_context()
@@ -119,6 +119,7 @@ def test_database_refuses_to_change_an_entry(client: ApiClient) -> None:
         client.service.on_database(rewrite)
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("14.2.4")
 def test_old_entries_are_deleted(limited_service: Service) -> None:
     """That service keeps entries only for a moment."""

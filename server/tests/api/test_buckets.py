@@ -14,8 +14,6 @@ from tests.rows import each_row
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient, running_service
 
-pytestmark = pytest.mark.engine
-
 FIELDS = {
     *("config_id", "tenant_id", "name", "provider", "access_key_id", "region", "default_bucket", "base_path"),
     *("is_active", "is_default", "created_at", "updated_at"),

@@ -39,11 +39,11 @@ def _statuses(responses: Sequence[httpx.Response]) -> Counter[int]:
 
 @pytest.mark.asvs("5.2.4", "2.3.4", "15.4.2", "2.3.2")
 def test_concurrent_uploads_fill_the_quota_exactly(client: ApiClient) -> None:
-    """Ten of these fit; 64 are sent."""
+    """Ten of these fit; 32 are sent."""
     size = MB // 10
     context = client.create_context(storage_quota_mb=1)
-    responses = run_concurrently(*[lambda: client.upload("a.zzz", noise(size), context=context)] * 64)
-    assert _statuses(responses) == {201: 10, 400: 54}
+    responses = run_concurrently(*[lambda: client.upload("a.zzz", noise(size), context=context)] * 32)
+    assert _statuses(responses) == {201: 10, 400: 22}
     for response in responses:
         if response.status_code == 400:
             assert_rejected(response, "storage_quota_exceeded")

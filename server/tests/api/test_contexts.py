@@ -58,7 +58,6 @@ def test_minimal_context_gets_the_defaults_and_no_second_one_of_its_tenant_the_k
     }
 
 
-@pytest.mark.engine
 def test_refused_creation_names_what_is_wrong_and_an_unknown_context_is_not_found(shared_client: ApiClient) -> None:
     assert_validation_error(shared_client.post("/contexts", MINIMAL | {"status": "inactive"}), "status")
     without_body = shared_client.request("POST", "/contexts", headers={"Content-Type": "application/json"})
@@ -81,7 +80,6 @@ OPTIONAL = {
 }
 
 
-@pytest.mark.engine
 def test_change_touches_only_the_named_fields_and_resets_optional_ones(bare_client: ApiClient) -> None:
     created = data(bare_client.post("/contexts", MINIMAL | {"metadata": {"a": 1, "b": 2}, "description": "old"}), 201)
     assert data(bare_client.patch("/contexts/papers", {})) == created
@@ -98,7 +96,6 @@ def test_change_touches_only_the_named_fields_and_resets_optional_ones(bare_clie
     assert data(bare_client.patch(path, {"storage_config_id": ""}))["storage_config_id"] is None
 
 
-@pytest.mark.engine
 def test_context_is_inactive_until_it_is_active_again_and_listed_by_its_status(bare_client: ApiClient) -> None:
     bare_client.other_tenant_client().create_context()
     contexts = {"active": bare_client.create_context(), "inactive": bare_client.create_context()}
@@ -131,7 +128,6 @@ def test_paging_returns_every_context_exactly_once_with_the_fields_of_the_interf
     assert {(pagination["total_pages"], pagination["total"]) for _, pagination in pages} == {(3, 5)}
 
 
-@pytest.mark.engine
 def test_bucket_of_another_tenant_is_refused_as_unknown(s3: object, client: ApiClient) -> None:
     foreign = client.other_tenant_client().add_bucket()["config_id"]
     responses = [client.post("/contexts", MINIMAL | {"storage_config_id": each}) for each in (foreign, "bkt_unknown")]

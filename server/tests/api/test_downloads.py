@@ -18,7 +18,6 @@ from tests.scanning.waiting import until
 from tests.servers.radosgw import RadosGateway
 from tests.service import API, ApiClient, running_service
 
-pytestmark = pytest.mark.engine
 BYTES = noise(300_000)
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="5" height="5"/></svg>'
 
@@ -44,6 +43,7 @@ def fetch(url: str, method: str = "GET", **headers: str) -> httpx.Response:
         return client.request(method, url, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("4.1.3")
 def test_link_response_has_exactly_its_fields_and_ignores_the_host_header(client: ApiClient) -> None:
     path = f"/files/{client.store('Hopper.png', picture(), context=client.create_context())}"
@@ -58,6 +58,7 @@ def test_link_response_has_exactly_its_fields_and_ignores_the_host_header(client
     assert "evil" not in response.json()["data"]["download_url"]
 
 
+@pytest.mark.engine
 @pytest.mark.asvs("5.3.1", "5.4.1", "5.4.2", "1.2.1")
 def test_link_serves_the_file_as_an_attachment_named_by_rfc_6266(client: ApiClient, link: str) -> None:
     """RFC 6266 and RFC 8187: a name in ASCII for old clients, and the real one."""
@@ -76,6 +77,7 @@ def test_link_serves_the_file_as_an_attachment_named_by_rfc_6266(client: ApiClie
         assert disposition.isascii()
 
 
+@pytest.mark.engine
 def test_link_expires_after_the_requested_seconds(client: ApiClient) -> None:
     context = client.create_context(reject_blank_files=False, reject_corrupt_files=False)
     link = _link(client, client.store("empty.zzz", b"", context=context), expires_in=60)
@@ -88,6 +90,7 @@ def test_link_expires_after_the_requested_seconds(client: ApiClient) -> None:
         assert query["X-Amz-Expires"] == ["60"]
 
 
+@pytest.mark.engine
 @each_row("before, after", [("x", ""), ("", "x")])
 def test_altered_signature_is_refused(link: str, before: str, after: str) -> None:
     parts = urlsplit(link)
@@ -201,6 +204,7 @@ def _shown(client: ApiClient) -> str:
     return _link(client, client.store("Hopper.png", picture(), context=client.create_context()), disposition="inline")
 
 
+@pytest.mark.engine
 def test_inline_link_shows_the_file_in_a_sandbox_for_the_origins_of_its_tenant_but_no_page(client: ApiClient) -> None:
     response = fetch(_shown(client))
     policy = response.headers["content-security-policy"]
@@ -236,6 +240,7 @@ def _quarantined(client: ApiClient, content: bytes) -> str:
     return str(data(client.upload("doubtful.zzz", content, context=context), 201)["file_id"])
 
 
+@pytest.mark.engine
 def test_file_whose_object_has_another_size_is_not_found(client: ApiClient) -> None:
     shown, file_id = _shown(client), _quarantined(client, BYTES)
     for key in client.object_keys():
@@ -252,6 +257,7 @@ def test_file_whose_object_has_another_size_is_not_found(client: ApiClient) -> N
     assert _logged(client, file_id) == [("warning", "download_broken")] * 3
 
 
+@pytest.mark.engine
 def test_object_that_changes_while_it_is_read_ends_the_connection(client: ApiClient) -> None:
     file_id = _quarantined(client, noise(12_000_000))
     (key,) = client.object_keys()

@@ -29,8 +29,6 @@ from tests.deployments import Deployments
 from tests.scanning.waiting import until
 from tests.service import ApiClient, running_service
 
-pytestmark = pytest.mark.engine
-
 NAME = "quillfeather"
 FULL_NAME = "Wilhelmina Quillfeather"
 SEARCHED = "thimblewort"
@@ -80,7 +78,7 @@ def leave_traces(client: ApiClient) -> tuple[str, list[str]]:
     person = client.with_credential(client.token(sub=f"user-{NAME}", name=FULL_NAME, scope="admin"))
     context = client.create_context(allowed_extensions=["txt"])
     held = client.create_context()
-    stored = [person.store(f"{NAME} {number}.txt", LETTER, context=context) for number in range(30)]
+    stored = [person.store(f"{NAME} {number}.txt", LETTER, context=context) for number in range(25)]
     stored += [person.store(f"{NAME}.txt", LETTER, context=context, metadata={"claimant": FULL_NAME})]
     data(person.delete(f"/files/{stored[0]}"))
     assert person.upload(f"{NAME}.exe", LETTER, context=context).status_code == 400
@@ -177,6 +175,7 @@ def test_an_end_user_is_erased_with_tokens_and_files_of_others_stay(tenant: ApiC
     assert data(tenant.get(f"/upload-tokens/{tokens[1]['token_id']}"))["end_user"] == "somebody else"
 
 
+@pytest.mark.engine
 def test_files_are_erased_by_their_metadata_with_quota_and_counts(tenant: ApiClient) -> None:
     context = tenant.create_context()
     other = tenant.store("b.txt", context=context, metadata={"claimant": "Marrowby", "claim": 8})
@@ -234,6 +233,7 @@ def exported(client: ApiClient) -> str:
     return job_id
 
 
+@pytest.mark.engine
 def test_exports_that_may_name_the_person_are_gone(client: ApiClient) -> None:
     person = client.with_credential(client.token(sub=f"user-{NAME}", name=FULL_NAME, scope="upload"))
     file_id = person.store(f"{NAME}.txt", LETTER, context=client.create_context())

@@ -16,8 +16,6 @@ from tests.api.samples import TEXT
 from tests.scanning.waiting import until
 from tests.service import API, ApiClient
 
-pytestmark = pytest.mark.engine
-
 WAITING_AT_ONCE = 10
 
 
@@ -73,6 +71,7 @@ def test_each_change_has_an_event(client: ApiClient) -> None:
         assert by_type[kind] | fields == by_type[kind]
 
 
+@pytest.mark.engine
 def test_a_reader_goes_on_behind_the_last_event_that_it_has(client: ApiClient) -> None:
     context = client.create_context()
     for name in ("a", "b", "c"):
@@ -88,6 +87,7 @@ def test_a_reader_goes_on_behind_the_last_event_that_it_has(client: ApiClient) -
         assert_validation_error(client.get("/events", after=unknown), "after")
 
 
+@pytest.mark.engine
 def test_a_long_poll_returns_with_its_event_or_in_time_without_one_and_ends_with_its_key(client: ApiClient) -> None:
     after = last_id(client)
     with ThreadPoolExecutor(1) as thread:

@@ -12,8 +12,6 @@ from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
 
-pytestmark = pytest.mark.engine
-
 UNKNOWN_IDS = ["file_00000000000000000000000000", "nonsense", "file_", "%00", "file_01%2f..", "x" * 4000, "🌊"]
 
 
@@ -57,6 +55,7 @@ def test_file_of_a_token_names_the_user(client: ApiClient, context: str, claims:
     assert _names(client, uploaded_by=item["uploaded_by"]) == ["note.txt"]
 
 
+@pytest.mark.engine
 def test_list_of_files_is_filtered_by_context_and_uploader(client: ApiClient, context: str) -> None:
     first, second, other = client.create_key("upload"), client.create_key("upload"), client.create_context()
     client.with_credential(first).store("a.txt", context=context)
@@ -69,6 +68,7 @@ def test_list_of_files_is_filtered_by_context_and_uploader(client: ApiClient, co
     assert _names(client, uploaded_by=second.api_key_id, context=context) == []
 
 
+@pytest.mark.engine
 def test_filter_without_matches_finds_nothing_and_one_that_cannot_be_read_is_refused(shared_client: ApiClient) -> None:
     for name in ["context", "context_key", "uploaded_by"]:
         for value in ("unknown", "%", "' OR 1=1 --", "🌊", "x" * 3000):
@@ -86,6 +86,7 @@ def test_filter_without_matches_finds_nothing_and_one_that_cannot_be_read_is_ref
         assert_validation_error(too_far, "page")
 
 
+@pytest.mark.engine
 def test_paging_returns_every_file_once_newest_first(client: ApiClient, context: str) -> None:
     stored = [client.store(f"{number}.txt", context=context) for number in range(5)]
     pages = [page(client.get("/files", page=number, page_size=2)) for number in (1, 2, 3, 4)]
@@ -115,6 +116,7 @@ def test_deleted_file_is_absent_from_every_route_as_an_unknown_one_and_others_ar
         assert_not_found(shared_client.delete(f"/files/{file_id}"))
 
 
+@pytest.mark.engine
 def test_worker_purges_the_objects_of_deleted_files_alone(limited_service: Service) -> None:
     client = limited_service.new_client().with_store()
     context = client.create_context()
@@ -189,6 +191,7 @@ FOUND: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
+@pytest.mark.engine
 @each_row("asked, found", FOUND)
 def test_search_finds_what_meets_all_filters(searched: ApiClient, asked: dict[str, Any], found: list[str]) -> None:
     response = searched.get("/files", **asked)

@@ -4,6 +4,8 @@ import asyncio
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -18,6 +20,7 @@ from tests.load import assert_downloadable, uploading_clients
 from tests.observe.metrics_page import read_metrics
 from tests.run_length import amount
 from tests.scanning.waiting import until
+from tests.servers import free_port
 from tests.servers.proxies import running_nginx
 from tests.servers.redis import RedisServer
 from tests.service import API, ApiClient
@@ -94,26 +97,29 @@ async def test_exactly_the_uploads_that_fit_the_quota_are_stored(client: ApiClie
 
 
 def test_acknowledged_files_survive_a_killed_server(deployments: Deployments, redis_server: RedisServer) -> None:
-    with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings={"UPLOAD_LEASE_SECONDS": "2"}) as fleet:
+    lease = {"UPLOAD_LEASE_SECONDS": "2"}
+    with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=lease, workers=1) as fleet:
         client = fleet.service.new_client().with_store()
         with uploading_clients(client, client.create_context(), clients=3, size=50_000) as load:
-            assert until(lambda: len(load.stored) >= 15, 120)
+            assert until(lambda: len(load.stored) >= 10, 120)
             fleet.servers[1].process.kill()
             fleet.servers[2].process.send_signal(signal.SIGTERM)
             assert fleet.servers[2].process.wait(40) == 0
-            assert until(lambda: len(load.stored) >= 50, 120)
+            assert until(lambda: len(load.stored) >= 30, 120)
         # the proxy's status for a server that died during the request
         assert load.statuses.keys() <= {201, 502, 503, 504}, load.unexpected
         assert load.statuses.total() - load.statuses[201] <= 6, load.statuses
         assert_downloadable(client, load)
 
 
-def test_nginx_streams_bodies_without_buffering(deployments: Deployments, redis_server: RedisServer) -> None:
-    with running_fleet(deployments.fresh("postgres-s3"), redis_server, proxy=running_nginx) as fleet:
-        client = fleet.service.new_client().with_store()
+def test_nginx_streams_bodies_without_buffering(fleet: Fleet, client: ApiClient, tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    ports = [server.port for server in fleet.servers]
+    with running_nginx(tmp_path, ports, port), httpx.Client(base_url=url, timeout=120) as http:
+        client = replace(client, service=replace(client.service, url=url, port=port, http=http))
         context = client.create_context(max_file_size_mb=30)
         client.store("a.zzz", noise(30_000_000), context=context)
-        proxy = fleet.service.deployment.folder / "proxy"
-        assert not [path for path in proxy.rglob("*") if path.is_file() and path.stat().st_size > 1_000_000]
+        assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 1_000_000]
         assert client.with_credential("sl_live_wrong").get("/files").status_code == 401
-        assert httpx.get(f"{fleet.service.url}/metrics").status_code == 404
+        assert httpx.get(f"{url}/metrics").status_code == 404

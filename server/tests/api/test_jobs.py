@@ -14,8 +14,6 @@ from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Key
 
-pytestmark = pytest.mark.engine
-
 
 def _stored(client: ApiClient, context: str, number: int) -> list[str]:
     pairs = [(f"{index}.txt", {"claim": f"C-{index % 2}"}) for index in range(number)]
@@ -80,6 +78,7 @@ def test_files_are_deleted_by_their_ids_but_none_that_is_unknown_or_held(tenant:
     assert tenant.used_bytes(context) == 3 * size
 
 
+@pytest.mark.engine
 def test_files_are_deleted_and_restored_by_a_filter_with_quota_events_and_audit_entries(tenant: ApiClient) -> None:
     context = tenant.create_context()
     stored = _stored(tenant, context, 4)
@@ -140,6 +139,7 @@ CELLS = (
 )
 
 
+@pytest.mark.engine
 def test_an_export_writes_a_line_of_json_for_each_file_or_csv_without_formulas(tenant: ApiClient) -> None:
     context = tenant.create_context()
     stored = _stored(tenant, context, 3)
@@ -212,6 +212,7 @@ def test_a_cancelled_job_does_no_more(tenant: ApiClient) -> None:
     assert_not_found(tenant.post("/jobs/job_unknown/cancel"))
 
 
+@pytest.mark.engine
 def test_jobs_are_listed_newest_first_and_filtered_and_at_most_20_at_once(client: ApiClient) -> None:
     jobs = [_begin(client, file_ids=[f"file_{number}"]) for number in range(2)]
     for job in jobs:

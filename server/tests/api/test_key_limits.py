@@ -119,7 +119,6 @@ def test_key_uploads_only_into_its_contexts_and_asks_nothing_about_the_whole_ten
         assert_limited(limited[2].request(method, path), "context: this request is about the whole tenant")
 
 
-@pytest.mark.engine
 def test_key_reads_and_changes_only_files_of_its_contexts(client: ApiClient, limited: Limited) -> None:
     own, other, reader = limited
     (mine, my_report), (foreign, report) = (
@@ -165,7 +164,6 @@ def test_lists_of_a_key_show_what_is_of_its_contexts(client: ApiClient, limited:
     assert_limited(reader.get(f"/contexts/{other}"), "context: expected one of")
 
 
-@pytest.mark.engine
 @each_row("path", ["/files/bulk-delete", "/files/bulk-restore", "/files/export"])
 def test_jobs_require_a_filter_by_a_context_of_the_key(client: ApiClient, limited: Limited, path: str) -> None:
     own, other, worker = limited
@@ -202,7 +200,6 @@ def test_key_makes_tokens_only_for_contexts_that_it_has_and_as_long_as_it_has_th
     holder.store(context=own)
 
 
-@pytest.mark.engine
 def test_uploads_with_tokens_count_in_the_rate_of_their_maker(client: ApiClient) -> None:
     context = client.create_context()
     maker = client.with_credential(client.create_key("upload", rate_per_minute=3))
@@ -269,7 +266,6 @@ def test_address_behind_a_trusted_proxy_is_that_of_the_client(deployments: Deplo
         assert [status(wrong, address) for address in addresses] == [401, 401, 429, 401, 429]
 
 
-@pytest.mark.engine
 def test_changed_rate_applies_to_the_next_upload(client: ApiClient, caching_process: Service) -> None:
     context, key = client.create_context(), client.create_key("upload")
     uploader = client.with_credential(key)

@@ -26,8 +26,6 @@ from tests.run_length import LONG_RUN, amount
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service, running_service
 
-pytestmark = pytest.mark.engine
-
 MB = 1_048_576
 BLOCK = noise(MB)
 LARGEST_MB = amount("LARGEST_MB", short=96, full=500)
@@ -121,6 +119,7 @@ def _sha256(chunks: Iterator[bytes]) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.engine
 def test_largest_file_is_stored_with_little_memory(client: ApiClient) -> None:
     context = client.create_context(**RULES)
     client.store("warm.zzz", noise(2 * MB), context=context)
@@ -134,6 +133,7 @@ def test_largest_file_is_stored_with_little_memory(client: ApiClient) -> None:
     assert memory.growth < GROWTH_BYTES, f"{memory.growth / MB:.0f} MB"
 
 
+@pytest.mark.engine
 def test_file_one_byte_over_the_largest_size_is_rejected_and_no_outcome_leaves_a_spooled_file(
     client: ApiClient,
 ) -> None:

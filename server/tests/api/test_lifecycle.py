@@ -26,8 +26,6 @@ from tests.scanning.waiting import until
 from tests.servers import run
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 HELD = ("File is under legal hold", "A legal hold on this file or its context forbids to delete it; end the hold first")
 BIG = b"\x07\x1b" + bytes(range(256)) * 2_500  # of these, one fits into a quota of one megabyte
 PATIENCE = 60.0
@@ -68,6 +66,7 @@ def grow_old(client: ApiClient, file_id: str, days: int) -> str:
     return older
 
 
+@pytest.mark.engine
 @each_row("mode", ["live", "test"])
 def test_a_restored_file_is_what_it_was(client: ApiClient, mode: str) -> None:
     client = client.other_tenant_client().with_store()
@@ -92,6 +91,7 @@ def test_a_restored_file_is_what_it_was(client: ApiClient, mode: str) -> None:
     assert [one[0] for one in actions(client, file_id)] == ["file.deleted", "file.restored", "file.linked"]
 
 
+@pytest.mark.engine
 def test_a_file_is_restored_only_into_free_room_which_restores_at_the_same_time_claim_once(client: ApiClient) -> None:
     context = client.create_context(storage_quota_mb=1)
     first = client.store("a.zzz", BIG, context=context)
@@ -173,6 +173,7 @@ def test_a_held_context_keeps_all_its_files_and_a_hold_needs_a_reason(
     assert_not_found(hold(shared_client, "/contexts/unknown"))
 
 
+@pytest.mark.engine
 def test_a_purged_file_cannot_be_restored_and_no_held_one_is_purged(client: ApiClient) -> None:
     context, held_context = client.create_context(), client.create_context()
     held, free = client.store(context=context), client.store(context=context)
@@ -191,6 +192,7 @@ def test_a_purged_file_cannot_be_restored_and_no_held_one_is_purged(client: ApiC
         assert content_of(client, file_id) == TEXT
 
 
+@pytest.mark.engine
 def test_files_are_deleted_when_their_days_are_over(client: ApiClient) -> None:
     context, other = client.create_context(), client.create_context()
     old, held = (grow_old(client, client.store(context=context), 31) for _ in range(2))
@@ -211,6 +213,7 @@ def test_files_are_deleted_when_their_days_are_over(client: ApiClient) -> None:
     assert actions(client, old) == [("file.expired", "worker", None)]
 
 
+@pytest.mark.engine
 def test_days_may_count_from_the_last_download_or_not_while_the_context_is_held(client: ApiClient) -> None:
     context, held = client.create_context(retention_starts="last_downloaded"), client.create_context()
     unused, used, old = (grow_old(client, client.store(context=key), 31) for key in (context, context, held))
@@ -267,6 +270,7 @@ def test_a_reviewer_sees_the_quarantine_and_releases_a_file(doubtful: Doubtful) 
     assert actions(client, file_id)[0] == ("file.released", "api_key", "known sender")
 
 
+@pytest.mark.engine
 def test_a_file_in_quarantine_is_downloaded_as_an_archive_with_a_password_by_reviewers_only(
     doubtful: Doubtful, tmp_path: Path
 ) -> None:

@@ -39,7 +39,6 @@ def _context_with_rate(client: ApiClient, max_uploads: int, window_seconds: int 
     return client.create_context(upload_rate_limit=rate, **rules)
 
 
-@pytest.mark.engine
 def test_one_upload_above_the_rate_of_a_context_is_rejected(client: ApiClient) -> None:
     context, other = _context_with_rate(client, 2), _context_with_rate(client, 1)
     for key in (context, context, other):
@@ -127,7 +126,6 @@ def test_file_one_byte_over_the_quota_is_rejected(client: ApiClient) -> None:
     client.store("b.zzz", noise(MB), context=context)
 
 
-@pytest.mark.engine
 def test_lowered_quota_keeps_stored_files_and_used_bytes_are_their_sum(client: ApiClient) -> None:
     context, other = client.create_context(), client.create_context()
     sizes = [MB + 1, 1000, 234]
@@ -223,7 +221,6 @@ def _deltas(client: ApiClient) -> list[Any]:
     return client.service.on_database(read)
 
 
-@pytest.mark.engine
 def test_plan_shows_its_limits_and_usage_no_period_that_cannot_be_read(
     service: Service, shared_client: ApiClient
 ) -> None:

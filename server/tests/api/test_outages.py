@@ -20,8 +20,8 @@ from tests.api.samples import TEXT, zip_of
 from tests.deployments import Deployments
 from tests.servers.clamd import running_clamd
 from tests.servers.faults import Fault, fault_proxy
-from tests.servers.postgres import Postgres, running_postgres
-from tests.servers.radosgw import running_radosgw
+from tests.servers.postgres import Postgres
+from tests.servers.radosgw import RadosGateway
 from tests.servers.redis import running_redis
 from tests.servers.threads import in_a_thread
 from tests.service import ApiClient, Deployment, Service, running_service
@@ -29,7 +29,7 @@ from tests.service import ApiClient, Deployment, Service, running_service
 
 @pytest.fixture
 def external_servers() -> Iterator[ExitStack]:
-    """Servers that a test can stop at any time; the last one started stops first."""
+    """Servers, and proxies in front of servers, that a test can stop at any time; the last one started stops first."""
     with ExitStack() as stack:
         yield stack
 
@@ -92,10 +92,10 @@ def test_upload_returns_503_when_the_scanner_is_off_and_the_context_scans(deploy
 
 @pytest.mark.asvs("16.5.2")
 def test_every_route_returns_503_when_the_database_is_unavailable(
-    deployments: Deployments, tmp_path: Path, external_servers: ExitStack
+    postgres: Postgres, tmp_path: Path, external_servers: ExitStack
 ) -> None:
-    postgres = external_servers.enter_context(running_postgres(tmp_path / "postgres"))
-    url = postgres.createdb().replace("+asyncpg", "")
+    proxy = external_servers.enter_context(in_a_thread(fault_proxy(f"http://127.0.0.1:{postgres.port}")))
+    url = postgres.createdb().replace("+asyncpg", "").replace(f":{postgres.port}/", f":{proxy.port}/")
     with running_service(Deployment("postgres", tmp_path, url, {"SCANNER": "builtin"})) as service:
         client = service.new_client()
         context = client.create_context()
@@ -134,13 +134,14 @@ def test_service_recovers_when_the_database_drops_every_connection(postgres: Pos
 
 
 def test_upload_returns_503_when_its_bucket_is_unavailable(
-    deployments: Deployments, tmp_path: Path, external_servers: ExitStack
+    deployments: Deployments, gateway: RadosGateway, external_servers: ExitStack
 ) -> None:
-    gateway = external_servers.enter_context(running_radosgw(tmp_path / "radosgw"))
-    hosts = gateway.endpoint.removeprefix("http://")
+    proxy = external_servers.enter_context(in_a_thread(fault_proxy(gateway.endpoint)))
+    hosts = proxy.endpoint.removeprefix("http://")
     embedded = deployments.fresh("sqlite-local")
     settings = {**embedded.settings, "BUCKET_ENDPOINT_HOSTS": hosts, "S3_RETRIES": "0", "S3_CONNECT_SECONDS": "1"}
-    deployment = replace(embedded, settings=settings, gateway=gateway, bucket=gateway.fresh_bucket())
+    behind = replace(gateway, endpoint=proxy.endpoint)
+    deployment = replace(embedded, settings=settings, gateway=behind, bucket=gateway.fresh_bucket())
     with running_service(deployment) as service:
         client = service.new_client().with_store()
         context = client.create_context()

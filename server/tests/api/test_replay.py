@@ -62,7 +62,6 @@ def test_a_change_is_shown_by_what_it_would_have_done(client: ApiClient) -> None
     assert data(client.get(f"/reports/{sample['report_id']}"))["file"]["original_filename"] == "wide.png"
 
 
-@pytest.mark.engine
 def test_a_replay_changes_nothing_and_shows_at_most_five_samples(client: ApiClient) -> None:
     context = client.create_context(scan_for_viruses=False)
     for number in range(7):
@@ -78,7 +77,6 @@ def test_a_replay_changes_nothing_and_shows_at_most_five_samples(client: ApiClie
     assert replay(client, context, {})["unchanged"] == 7
 
 
-@pytest.mark.engine
 def test_what_was_not_measured_is_unknown_and_says_why(client: ApiClient) -> None:
     context = client.create_context(allowed_extensions=["png"], scan_for_viruses=False)
     client.upload("a.pdf", files()["a.pdf"], context=context)

@@ -137,7 +137,6 @@ def test_nobody_sees_a_limit(client: ApiClient, reason: str, name: str, content:
         assert not re.search(rf"\b{limit}\b", json.dumps(report["checks"]))
 
 
-@pytest.mark.engine
 def test_an_acceptance_has_a_report_that_its_tenant_can_read(client: ApiClient, context: str) -> None:
     stored = data(client.upload("a.png", picture(), context=context), 201)
     report = data(client.get(f"/reports/{stored['report_id']}"))
@@ -248,7 +247,6 @@ def test_a_rule_in_report_mode_stores_the_file_and_says_that_it_would_fail(clien
         assert (report["outcome"], checks_of(report)[check]) == ("accepted", "would_fail")
 
 
-@pytest.mark.engine
 def test_a_policy_in_quarantine_mode_stores_the_file_where_nobody_can_download_it(client: ApiClient) -> None:
     policies = {"image": {"mode": "quarantine", "max_width": 10}}
     context = client.create_context(policies=policies, scan_for_viruses=False)

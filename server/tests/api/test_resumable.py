@@ -67,7 +67,6 @@ def test_file_in_several_requests_is_stored_as_one(client: ApiClient, context: s
     assert [decision["outcome"] for decision in client.decisions()] == ["accepted"]
 
 
-@pytest.mark.engine
 def test_bytes_in_the_creation_are_kept_and_judged_once_all_have_come(client: ApiClient) -> None:
     context = client.create_context(reject_blank_files=True)
 
@@ -182,7 +181,6 @@ def test_verdict_on_a_stored_file_is_repeated_until_it_is_deleted(client: ApiCli
     assert upload.head().status_code == 404
 
 
-@pytest.mark.engine
 def test_last_byte_of_a_rejected_file_is_never_acknowledged(client: ApiClient, context: str) -> None:
     upload = tus.begin(client, len(INFECTED), context=context)
     first = upload.patch(INFECTED, 0)
@@ -217,7 +215,6 @@ def test_cancelled_upload_is_not_found_and_the_method_may_stand_in_a_header(clie
 # --- Rules 9, 10: credentials
 
 
-@pytest.mark.engine
 def test_upload_of_another_credential_is_not_found(client: ApiClient, context: str) -> None:
     by_key = tus.begin(client, len(TEXT), context=context)
     user, again, stranger = (
@@ -253,7 +250,6 @@ def test_holder_of_a_token_for_it_uploads_without_naming_the_context(client: Api
     assert tus.create(tus_only, 5, filename="note.txt").status_code == 201
 
 
-@pytest.mark.engine
 def test_token_stays_good_for_its_own_uploads_when_it_expired_but_not_when_it_was_revoked(
     client: ApiClient, context: str
 ) -> None:

@@ -36,8 +36,6 @@ from tests.servers.radosgw import RadosGateway
 from tests.servers.redis import RedisServer
 from tests.service import API, ApiClient, running_service
 
-pytestmark = pytest.mark.engine
-
 
 def part_keys(client: ApiClient) -> set[str]:
     """Return the parts in the platform's store, of all tenants."""
@@ -123,10 +121,11 @@ def tuspy_uploader(
     return tuspy.uploader(file_stream=BytesIO(content), chunk_size=chunk, metadata=fields, **options)
 
 
+@pytest.mark.engine
 @each_row("chunk", [7_000_000, 50_000_000])
 def test_tuspy_uploads_a_whole_file(client: ApiClient, chunk: int) -> None:
     client = client.other_tenant_client().with_store()
-    context = client.create_context(max_file_size_mb=50)
+    context = client.create_context(max_file_size_mb=50, scan_for_viruses=False)
     uploader = tuspy_uploader(client, LARGE, chunk, context=context, filename="a.zzz")
     uploader.upload()
     assert uploader.offset == len(LARGE)
@@ -198,9 +197,9 @@ def test_any_server_takes_any_request_and_those_that_are_killed_lose_and_leave_n
     def parts() -> list[str]:
         return [key for key in gateway.keys(bucket) if key.startswith("_incoming/")]
 
-    with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=settings) as fleet:
+    with running_fleet(deployments.fresh("postgres-s3"), redis_server, settings=settings, workers=1) as fleet:
         client = fleet.service.new_client()  # whose responses may be those of the proxy
-        context = client.create_context(max_file_size_mb=32)
+        context = client.create_context(max_file_size_mb=32, scan_for_viruses=False)
         first = tus.begin(client, len(TEXT), context=client.create_context())
         assert [first.patch(TEXT[at : at + 1], at).status_code for at in range(6)] == [204] * 6
         response = first.patch(TEXT[6:], 6)
@@ -241,8 +240,10 @@ def send_again(upload: tus.Tus, content: bytes, start: int) -> httpx.Response:
             assert response.status_code in {502, 503}, response.text
 
 
+@pytest.mark.engine
 def test_requests_for_the_same_verdict_at_once_get_the_same_one(client: ApiClient) -> None:
-    upload = tus.begin(client, len(LARGE), context=client.create_context(max_file_size_mb=50), filename="a.zzz")
+    context = client.create_context(max_file_size_mb=50, scan_for_viruses=False)
+    upload = tus.begin(client, len(LARGE), context=context, filename="a.zzz")
     upload.patch(LARGE[:-1], 0)
     together = threading.Barrier(4)
 
@@ -364,6 +365,7 @@ def test_small_appends_are_refused_beyond_a_thousand_of_them(client: ApiClient) 
     assert data(upload.patch(b"x", size - 1))["size_bytes"] == size, "the last one may be small"
 
 
+@pytest.mark.engine
 @pytest.mark.timeout(120)
 def test_64_uploads_at_once_store_as_many_files_as_their_token_allows(client: ApiClient) -> None:
     token = issue(client, max_files=3)
@@ -386,6 +388,7 @@ def test_64_uploads_at_once_store_as_many_files_as_their_token_allows(client: Ap
     assert len(page(client.get("/files"))[0]) == 3
 
 
+@pytest.mark.engine
 def test_a_stored_file_outlives_an_upload_that_its_template_names(client: ApiClient) -> None:
     context = client.create_context()
     upload = tus.begin(client, len(TEXT), context=client.create_context())

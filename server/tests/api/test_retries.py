@@ -64,7 +64,6 @@ def without_time(response: httpx.Response) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != "timestamp"}
 
 
-@pytest.mark.engine
 def test_a_key_is_bound_to_what_was_sent_and_to_its_credential(client: ApiClient, context: str) -> None:
     stored = data(upload(client, context), 201)["file_id"]
     for name, content, metadata in (("b.txt", TEXT, "{}"), ("a.txt", b"other words", "{}"), ("a.txt", TEXT, '{"a":1}')):
@@ -95,7 +94,6 @@ def test_a_rejection_is_replayed_takes_no_place_in_the_rate_limit_and_a_429_is_n
     assert is_replayed(upload(client, context, key="other"))
 
 
-@pytest.mark.engine
 def test_holder_of_a_spent_token_gets_the_response_again_and_stores_nothing_more(
     client: ApiClient, context: str
 ) -> None:
@@ -130,7 +128,7 @@ def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
         key = f"k-{number // 10}"
         return key, upload(client, context, key=key, name=f"{key}.txt")
 
-    keys = amount("RETRIED", short=20, full=100)
+    keys = amount("RETRIED", short=10, full=100)
     with ThreadPoolExecutor(16) as pool:
         responses = list(pool.map(send_one, range(10 * keys)))
     assert {response.status_code for _key, response in responses} <= {201, 409}
@@ -143,7 +141,6 @@ def test_parallel_repeats_make_one_file_for_each_key(client: ApiClient) -> None:
     assert client.used_bytes(context) == keys * len(TEXT)
 
 
-@pytest.mark.engine
 @each_row("point", ["reserve.done", "store.done", "record.done"])
 def test_a_killed_server_leaves_at_most_one_file_for_a_key(
     deployments: Deployments, setup_name: str, point: str
@@ -216,7 +213,6 @@ def test_a_file_that_was_just_rejected_takes_no_second_place_in_the_rate_limit(c
     assert upload(client, full, None, "b.png", white_picture()).status_code == 429
 
 
-@pytest.mark.engine
 @each_row("changed", ["name", "content", "credential", "rules", "time"])
 def test_a_rejection_is_not_replayed_for_anything_else(client: ApiClient, changed: str) -> None:
     client = client.other_tenant_client().with_store()

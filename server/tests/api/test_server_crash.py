@@ -63,7 +63,7 @@ def test_killed_server_keeps_every_acknowledged_file(deployment: Deployment) -> 
         context = client.create_context()
         client.store("warm.zzz", noise(SIZE), context=context)
         with uploading_clients(client, context, size=SIZE) as load:
-            assert until(lambda: len(load.stored) >= 20, 60)
+            assert until(lambda: len(load.stored) >= 10, 60)
             service.process.kill()
     assert load.unexpected == []
     with running_service(deployment, **LEASE) as service:

@@ -24,8 +24,6 @@ from tests.deployments import Deployments
 from tests.rows import each_row
 from tests.service import ApiClient, Service, running_service
 
-pytestmark = pytest.mark.engine
-
 WAITING = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
 
 
@@ -50,6 +48,7 @@ def cached_key(client: ApiClient, caching_client: ApiClient, context: str) -> tu
     return f"/api-keys/{key.api_key_id}", uploader
 
 
+@pytest.mark.engine
 def test_changed_key_applies_to_its_next_upload_and_a_revoked_one_stores_and_learns_nothing(
     client: ApiClient, caching_client: ApiClient, context: str
 ) -> None:
@@ -76,6 +75,7 @@ def test_suspended_tenant_stores_nothing(client: ApiClient, caching_client: ApiC
     client.set_status("active")
 
 
+@pytest.mark.engine
 def test_changed_rules_apply_immediately(client: ApiClient, caching_client: ApiClient, context: str) -> None:
     looser = {"allowed_extensions": ["yyy"], "max_file_size_mb": 2, "storage_quota_mb": 9}
     data(client.patch(f"/contexts/{context}", looser))
@@ -209,6 +209,7 @@ def test_scope_removed_during_the_upload_does_not_apply(client: ApiClient, uploa
     assert uploader.upload("a.zzz", noise(100), context=context).status_code == 403
 
 
+@pytest.mark.engine
 def test_key_revoked_during_the_upload_is_refused(client: ApiClient, uploader: ApiClient, context: str) -> None:
     path, before = own_key(client), client.object_keys()
     assert_unauthenticated(upload_slowly(uploader, context, lambda: data(client.delete(path))))

@@ -1,6 +1,6 @@
 """A model of two tenants: whatever they request, in any order, each tenant has exactly what the model has.
 
-16 examples, half of them on each setup; `make state-machine` runs 500 (SLUICE_TEST_EXAMPLES).
+8 examples, half of them on each setup; `make state-machine` runs 500 (SLUICE_TEST_EXAMPLES).
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.api.responses import assert_rejected, data, page
 from tests.api.samples import noise
 from tests.service import ApiClient, Key, Service
 
-EXAMPLES = int(os.environ.get("SLUICE_TEST_EXAMPLES", "16"))
+EXAMPLES = int(os.environ.get("SLUICE_TEST_EXAMPLES", "8"))
 STEPS = 20
 MB = 1_048_576
 CONTEXTS = ("papers", "pictures")

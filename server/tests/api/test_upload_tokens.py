@@ -74,7 +74,6 @@ def test_text_of_a_new_token_is_shown_only_once(client: ApiClient) -> None:
         assert token["token"][21:] not in client.get(path).text
 
 
-@pytest.mark.engine
 def test_read_and_listed_token_have_exactly_their_fields(client: ApiClient) -> None:
     context = client.create_context(allowed_extensions=["pdf", "txt"])
     fields = {
@@ -140,7 +139,6 @@ def test_response_to_a_token_holds_only_what_its_holder_may_know(client: ApiClie
     assert (file["file_id"], file["outcome"]) == (stored["file_id"], "accepted")
 
 
-@pytest.mark.engine
 def test_a_token_orders_a_bounded_number_of_verdicts_on_resumable_uploads(client: ApiClient) -> None:
     context = client.create_context(upload_rate_limit={"max_uploads": 1, "window_seconds": 3600})
     token = issue(client, context, max_files=2)
@@ -174,7 +172,6 @@ def test_a_token_has_as_many_resumable_uploads_as_files_left_and_a_share_of_the_
     assert sizes == [201] * 10 + [429]
 
 
-@pytest.mark.engine
 def test_upload_of_a_token_without_a_byte_ends_within_minutes(client: ApiClient) -> None:
     token = issue(client, max_files=2)
     empty, begun = (begin_tus(holder(client, token)) for _ in range(2))
@@ -186,7 +183,6 @@ def test_upload_of_a_token_without_a_byte_ends_within_minutes(client: ApiClient)
     assert data(begun.patch(TEXT[5:], 5))["size_bytes"] == len(TEXT)
 
 
-@pytest.mark.engine
 def test_a_spent_token_orders_no_verdict(client: ApiClient) -> None:
     token = issue(client)
     sender = holder(client, token)
@@ -198,7 +194,6 @@ def test_a_spent_token_orders_no_verdict(client: ApiClient) -> None:
     assert [one["outcome"] for one in client.decisions()] == ["accepted"]
 
 
-@pytest.mark.engine
 def test_file_of_a_token_names_token_and_end_user_and_only_its_context(client: ApiClient) -> None:
     token = issue(client, end_user="user-42", metadata={"claim": "C-7"}, max_files=2)
     sender, sent = holder(client, token), {"claim": "C-8", "note": "n"}
@@ -233,7 +228,6 @@ def test_token_allows_what_it_and_its_context_both_allow(client: ApiClient) -> N
         assert_rejected(holder(client, token).upload(name, context=context), "extension_not_allowed")
 
 
-@pytest.mark.engine
 def test_token_that_is_spent_says_so_and_one_that_expired_is_no_credential(client: ApiClient) -> None:
     token, expired = issue(client), issue(client)
     context = shown(client, token)["context"]
@@ -255,7 +249,6 @@ def test_token_that_is_spent_says_so_and_one_that_expired_is_no_credential(clien
     assert (found["status"], found["attempts"], found["files_stored"]) == ("spent", 10, 0)
 
 
-@pytest.mark.engine
 def test_revoked_token_is_refused_at_once_and_the_audit_log_tells(client: ApiClient) -> None:
     token = issue(client)
     path, context = f"/upload-tokens/{token['token_id']}", shown(client, token)["context"]

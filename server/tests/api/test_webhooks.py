@@ -71,7 +71,6 @@ def failed_delivery(client: ApiClient, receiver: Receiver, status: int = 500, **
     return endpoint, wait_for_attempts(client, endpoint)
 
 
-@pytest.mark.engine
 def test_the_secret_of_an_endpoint_is_shown_once_and_sealed_at_rest(client: ApiClient, receiver: Receiver) -> None:
     made = add(client, receiver, description="claims")
     assert made["secret"].startswith("whsec_")
@@ -119,7 +118,6 @@ def test_a_tenant_has_ten_endpoints_at_most(client: ApiClient, receiver: Receive
     add(client, receiver)
 
 
-@pytest.mark.engine
 def test_a_delivery_is_the_event_and_verifies_by_the_standards_library(client: ApiClient, receiver: Receiver) -> None:
     endpoint = add(client, receiver, events=["file.stored"])
     context = client.create_context()
@@ -261,7 +259,6 @@ def test_a_receiver_that_is_gone_is_disabled_with_an_event(client: ApiClient, re
         assert "after" in {one.event["data"]["name"] for one in receiver.wait_for(2)}
 
 
-@pytest.mark.engine
 def test_five_days_of_failure_disable_an_endpoint(client: ApiClient, receiver: Receiver) -> None:
     endpoint, delivery = failed_delivery(client, receiver)
     sql = "UPDATE webhook_endpoints SET failing_since = :past WHERE endpoint_id = :id"
@@ -272,7 +269,6 @@ def test_five_days_of_failure_disable_an_endpoint(client: ApiClient, receiver: R
     assert [event["data"]["reason"] for event in feed(client, type="endpoint.disabled")] == ["failing"]
 
 
-@pytest.mark.engine
 def test_a_delivery_that_failed_for_good_is_listed_and_sent_again(client: ApiClient, receiver: Receiver) -> None:
     endpoint, delivery = failed_delivery(client, receiver)
     client.execute_sql("UPDATE webhook_deliveries SET attempts = 9 WHERE delivery_id = :id", id=delivery["delivery_id"])
