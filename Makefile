@@ -55,10 +55,12 @@ LONG := \
   server/tests/api/test_replay.py \
   server/tests/api/test_resumable_faults.py \
   server/tests/api/test_retries.py \
+  server/tests/cli/test_service_commands.py \
   server/tests/console/test_browser.py \
   server/tests/events/test_deliveries.py \
   server/tests/http1/test_slow_clients.py \
   server/tests/recovery/test_audit_log.py \
+  server/tests/recovery/test_job_kill.py \
   server/tests/recovery/test_kill_sweep.py \
   server/tests/scanning/test_chaos.py \
   server/tests/scanning/test_fault_matrix.py \

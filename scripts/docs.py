@@ -8,6 +8,7 @@ python scripts/docs.py --words    print how many words the pages have, by hand a
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -54,7 +55,7 @@ def main(words: Sequence[str]) -> int:
     if arguments.words:
         print("\n".join(count_words(arguments.root.parent)))
         return 0
-    made = {name: make() for name, make in PAGES.items()}
+    made = dict(generated_pages())
     # Pages that are written by hand, around files of the examples, are there already.
     made |= {name: make() for name, make in pages_with_files().items() if (arguments.root / name).exists()}
     stale = [name for name, text in made.items() if _differs(arguments.root / name, text)]
@@ -66,6 +67,12 @@ def main(words: Sequence[str]) -> int:
         _write(arguments.root / name, made[name])
         print(f"written: docs/{name}")
     return 0
+
+
+@cache
+def generated_pages() -> Mapping[str, str]:
+    """Return the text of each page by its name."""
+    return {name: make() for name, make in PAGES.items()}
 
 
 def _differs(path: Path, text: str) -> bool:

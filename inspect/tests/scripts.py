@@ -17,6 +17,7 @@ class _Script(Protocol):
 
 
 @cache
+@cache
 def _loaded(name: str) -> _Script:
     sys.path.append(str(SCRIPTS))  # as the interpreter does for a script that it runs
     spec = importlib.util.spec_from_file_location(f"scripts_{name}", SCRIPTS / f"{name}.py")

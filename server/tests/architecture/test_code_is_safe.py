@@ -1,8 +1,10 @@
 """Unsafe constructs that the code must not use (eval, shells, pickle, weak ciphers), checked in its syntax trees."""
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 
 import pytest
@@ -17,28 +19,52 @@ INSPECTION = ("sluice_inspect/archives", "sluice_inspect/formats", "sluice_inspe
 PATTERNS = {"compile", "match", "fullmatch", "search", "split", "sub", "subn", "findall", "finditer"}
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a module that the tests look at; each tree is walked once."""
+
+    imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
+    calls: list[ast.Call] = field(default_factory=list)
+    functions: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda] = field(default_factory=list)
+
+
 @cache
-def trees() -> dict[str, ast.Module]:
-    """Return the syntax tree of each module. Parsed on first use: every worker collects this file, one runs it."""
-    return {
-        str(path.relative_to(root)): ast.parse(path.read_text(encoding="utf-8"))
-        for root in (*SOURCES, CLIENT)
-        for path in sorted(root.rglob("*.py"))
-    }
+def modules() -> dict[str, Nodes]:
+    """Return the nodes of each module. Parsed on first use: every worker collects this file, one runs it."""
+    gc.disable()  # the trees are no garbage, and there are millions of nodes
+    try:
+        return {
+            str(path.relative_to(root)): _nodes(ast.parse(path.read_text(encoding="utf-8")))
+            for root in (*SOURCES, CLIENT)
+            for path in sorted(root.rglob("*.py"))
+        }
+    finally:
+        gc.enable()
 
 
-def _imports(tree: ast.AST) -> Iterator[str]:
+def _nodes(tree: ast.Module) -> Nodes:
+    nodes = Nodes()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            nodes.imports.append(node)
+        elif isinstance(node, ast.Call):
+            nodes.calls.append(node)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            nodes.functions.append(node)
+    return nodes
+
+
+def _names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif node.module and not node.level:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @cache
 def _imported() -> list[tuple[str, str]]:
     """Return every import as its file and the name."""
-    return [(path, name) for path, tree in trees().items() for name in _imports(tree)]
+    return [(path, name) for path, nodes in modules().items() for node in nodes.imports for name in _names(node)]
 
 
 def _importing(*modules: str) -> set[str]:
@@ -58,12 +84,7 @@ def _dotted(node: ast.expr) -> str:
 @cache
 def _calls() -> list[tuple[str, str, ast.Call]]:
     """Return every call as its file, the text of what is called, and the node."""
-    return [
-        (path, _dotted(node.func), node)
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-    ]
+    return [(path, _dotted(node.func), node) for path, nodes in modules().items() for node in nodes.calls]
 
 
 @pytest.mark.asvs("1.3.2")
@@ -114,8 +135,7 @@ def test_regular_expressions_are_never_built_from_input() -> None:
     dynamic = {
         f"{path}: {ast.unparse(call.args[0])}"
         for path in with_re
-        for function in ast.walk(trees()[path])
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for function in modules()[path].functions
         for call in ast.walk(function)
         if isinstance(call, ast.Call)
         and (called := _dotted(call.func)).startswith(("re.", "LatePattern"))
@@ -129,8 +149,7 @@ def test_regular_expressions_are_never_built_from_input() -> None:
 def test_the_only_cipher_is_aes_gcm_from_cryptography() -> None:
     ciphers = {
         name
-        for path, tree in trees().items()
-        for name in _imports(tree)
+        for path, name in _imported()
         if name.startswith("cryptography")
         and "ciphers" in name
         # the ZIP format demands its own; the password is public, and protects no secret

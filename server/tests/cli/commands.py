@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.forked import run_forked
-from tests.servers import Process, daemon, free_port, listens
-from tests.service import cli_command, forked_process
+from tests.servers import Process, free_port, listens
+from tests.service import forked_process
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,6 @@ class Sluice:
             result = CommandResult(code, *(path.read_text(errors="surrogateescape") for path in (out, err)))
         assert "Traceback" not in result.err, result.err
         return result
-
-    @contextmanager
-    def started(self) -> Iterator["Running"]:
-        """Run `serve` in a new interpreter, as a user does, until the block exits. Enter the block when it has started."""
-        port, log, environment = self._listen_settings()
-        with daemon(
-            cli_command("serve"), log, ready=lambda: has_started(port, log), environment=environment
-        ) as process:
-            yield Running(process, f"http://127.0.0.1:{port}", log)
 
     @contextmanager
     def running(self, variables: Mapping[str, str] | None = None, *, own_zygote: bool = False) -> Iterator["Running"]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from sluice_client.cli.app import run
+from sluice_client.cli.app import main, run
 from tests.cli.zygotes import ForkedZygote
 
 _SECONDS: Final = 60
@@ -177,4 +177,8 @@ def run_with_streams(
         if fd != number:
             os.dup2(fd, number)
             os.close(fd)
-    sys.exit(run(arguments, None if zygote is None else zygote.launched))
+    if zygote is None:
+        sys.argv = ["sluice", *arguments]
+        main()
+    else:
+        sys.exit(run(arguments, zygote.launched))

@@ -26,7 +26,7 @@ from tests.service import cli_command
 @pytest.fixture(scope="module")
 def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server in a new folder, on its first start."""
-    with sluice_in(tmp_path_factory.mktemp("first_start")).started() as server:
+    with sluice_in(tmp_path_factory.mktemp("first_start")).running() as server:
         yield server
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import httpx
 
 from tests.cli.commands import Sluice
-from tests.servers import daemon
-from tests.service import cli_command
+from tests.service import forked_process
 
 
 def test_worker_purges_expired_files_and_exits_on_sigterm(sluice: Sluice) -> None:
@@ -15,7 +14,7 @@ def test_worker_purges_expired_files_and_exits_on_sigterm(sluice: Sluice) -> Non
     # The scanner of these settings is unreachable: a worker needs neither a scanner nor a sandbox.
     environment = sluice.with_settings(WORKER_SECONDS="0.05", SCANNER="clamd", CLAMD="unix:/nowhere").environment
     log = sluice.folder / "worker"
-    with daemon(cli_command("work"), log, ready=lambda: not stored.exists(), environment=environment) as process:
+    with forked_process("work", log, ready=lambda: not stored.exists(), environment=environment) as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert '"event": "stopped"' in log.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from tests.console.conftest import AXE, Demo
+from tests.console.test_passkeys import invite, user_id_of
+from tests.console.users import match, signed_in
 from tests.run_length import LONG_RUN
+from tests.service import ApiClient
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
@@ -38,6 +42,9 @@ LOOKS: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 360))
 if LONG_RUN:
     LOOKS += (("dark", 1280), ("light", 360))
 _MOST_TABS = 80
+_SHORT_WAY = 3
+"""Controls over which the short form reaches another one with the Tab key; the long form comes from the page's start."""
+_FIRST_NAME = r'<td class="name">.*?<a'
 
 
 @pytest.fixture(scope="module")
@@ -53,24 +60,21 @@ def signed_in_state(browser: Browser, demo: Demo) -> Any:
 
 
 @pytest.fixture(scope="module")
-def ids(browser: Browser, demo: Demo, signed_in_state: Any) -> dict[str, str]:
+def ids(demo: Demo) -> dict[str, str]:
     """The ids of a stored file, a rejected one, one in quarantine, an endpoint and a job, and the page of an actor."""
-    with_script = browser.new_context(base_url=demo.service.url, storage_state=signed_in_state)
-    page = with_script.new_page()
-    found = {}
-    for name, path, selector in (
-        ("file_id", "/console/files", "td.name a"),
-        ("report_id", "/console/reports?outcome=rejected", "td.name a"),
-        ("quarantined_id", "/console/quarantine", "td.name a"),
-        ("endpoint_id", "/console/webhooks", "td.name a"),
-        ("job_id", "/console/jobs", "td.name a"),
-        ("api_key_id", "/console/keys", "td.name a"),
-        ("actor", "/console/audit", "tbody a.inline"),
-    ):
-        page.goto(path)
-        found[name] = str(page.locator(selector).first.get_attribute("href")).rpartition("/")[2]
-    with_script.close()
-    return found
+    with signed_in(ApiClient(demo.service, demo.tenant_id, None)) as user:
+        return {
+            name: html.unescape(match(rf'{before}[^>]*href="/console/(?:\w+/)?([^"]+)"', user.get(path).text))
+            for name, path, before in (
+                ("file_id", "/files", _FIRST_NAME),
+                ("report_id", "/reports?outcome=rejected", _FIRST_NAME),
+                ("quarantined_id", "/quarantine", _FIRST_NAME),
+                ("endpoint_id", "/webhooks", _FIRST_NAME),
+                ("job_id", "/jobs", _FIRST_NAME),
+                ("api_key_id", "/keys", _FIRST_NAME),
+                ("actor", "/audit", '(?s)<tbody.*?<a class="inline"'),
+            )
+        }
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -109,8 +113,17 @@ _TABS_BEFORE = """element => {
 """How many controls are between the one that has the focus and this one."""
 
 
+_COME_NEAR = """(element, controls) => {
+    const all = [...document.querySelectorAll('a[href], button, input, select, textarea, summary')].filter(
+        each => !each.disabled && each.tabIndex >= 0 && each.checkVisibility({visibilityProperty: true}));
+    all[Math.max(0, all.indexOf(element) - controls)]?.focus();
+}"""
+
+
 def reach(page: Page, control: Locator) -> None:
     element = control.element_handle()
+    if not LONG_RUN and element.evaluate(_TABS_BEFORE) > _SHORT_WAY:
+        element.evaluate(_COME_NEAR, _SHORT_WAY)
     if element.evaluate("element => document.activeElement === document.body && !!element.closest('#main')"):
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")  # on the link that skips the navigation
@@ -400,16 +413,17 @@ def test_overview_changes_its_range_and_the_user_signs_out(browser: Browser, dem
 def test_screens_have_no_complaint_no_overflow_and_no_finding_of_axe(
     browser: Browser, demo: Demo, signed_in_state: Any, ids: dict[str, str], look: tuple[Scheme, int]
 ) -> None:
-    """The short run loads each screen once and then changes its look; the long one loads it in every look."""
+    """The short run loads each screen in one look, in turn; the long one loads it in every look."""
     context = watched_context(browser, demo, signed_in_state, *look)
     page = context.new_page()
     complaints: list[str] = []
     findings: list[Any] = []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    for screen in SCREENS:
+    for number, screen in enumerate(SCREENS):
         path = f"/console{screen.format(**ids)}"
-        set_look(page, *look)
+        scheme, width = look if LONG_RUN else LOOKS[number % len(LOOKS)]
+        set_look(page, scheme, width)
         response = page.goto(path)
         assert response is not None
         assert response.status == 200, path
@@ -417,9 +431,7 @@ def test_screens_have_no_complaint_no_overflow_and_no_finding_of_axe(
             page.evaluate(AXE.read_text())
             found = page.evaluate(FINDINGS)
             findings += [(path, *finding) for finding in found]
-        for scheme, width in (look,) if LONG_RUN else LOOKS:
-            set_look(page, scheme, width)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         assert page.evaluate("violations") == [], path
         assert complaints == [], path
     assert findings == []
@@ -445,3 +457,53 @@ def watched_context(browser: Browser, demo: Demo, state: Any, scheme: Scheme, wi
         "addEventListener('securitypolicyviolation', event => violations.push(event.violatedDirective));"
     )
     return context
+
+
+def check_look(tab: Page) -> None:
+    """Assert that a page has no finding of axe, and that it fits into a wide and a narrow window."""
+    if AXE.exists():
+        tab.evaluate(AXE.read_text())
+        assert tab.evaluate(FINDINGS) == []
+    for width in (1280, 360):
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width, tab.url
+    tab.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_person_joins_signs_out_and_signs_in_in_a_browser(browser: Browser, demo: Demo) -> None:
+    site = f"http://localhost:{demo.service.port}"
+    with signed_in(ApiClient(demo.service, demo.tenant_id, None)) as admin:
+        link = invite(admin, "reviewer", "Rita")
+    context = browser.new_context()
+    try:
+        tab = context.new_page()
+        faults: list[str] = []
+        tab.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        device = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True}
+        device |= {"isUserVerified": True, "automaticPresenceSimulation": True}
+        protocol = context.new_cdp_session(tab)
+        protocol.send("WebAuthn.enable")
+        protocol.send("WebAuthn.addVirtualAuthenticator", {"options": device})
+        tab.goto(f"{demo.service.url}/console{link}")
+        tab.get_by_role("button", name="Create a passkey").click()
+        tab.get_by_text(f"Passkeys work at {site} only").wait_for()
+        tab.goto(f"{site}/console{link}")
+        check_look(tab)
+        tab.get_by_role("button", name="Create a passkey").click()
+        tab.wait_for_url("**/console/overview")
+        tab.get_by_role("button", name="Sign out").locator("visible=true").click()
+        tab.wait_for_url("**/console/login")
+        check_look(tab)
+        tab.get_by_role("button", name="Sign in with a passkey").click()
+        tab.wait_for_url("**/console/overview")
+        tab.goto(f"{site}/console/account")
+        assert tab.locator("tbody tr").count() == 1
+        check_look(tab)
+        with signed_in(ApiClient(demo.service, demo.tenant_id, None)) as admin:
+            admin.post(f"/users/{user_id_of(link)}/change", role="admin")
+            invite(admin, "admin", "W" * 60)
+        tab.goto(f"{site}/console/users")
+        check_look(tab)
+        assert not faults, faults
+    finally:
+        context.close()

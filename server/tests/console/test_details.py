@@ -11,8 +11,6 @@ from tests.scanning.waiting import until
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 
 def history(page: str) -> list[str]:
     """The entries of the history of a file as texts without their times."""
@@ -20,6 +18,7 @@ def history(page: str) -> list[str]:
     return [" ".join(re.sub(r"<[^>]*>", " ", entry).split()) for entry in entries]
 
 
+@pytest.mark.engine
 def test_history_of_a_file_is_its_upload_and_what_was_done_to_it(client: ApiClient, admin: User) -> None:
     key = client.create_key("upload", name="Ada & co")
     context = client.create_context()
@@ -61,6 +60,7 @@ def test_history_of_a_file_in_quarantine_is_for_reviewers_too(client: ApiClient,
     assert history(admin.get(f"/files/{file_id}").text) == entries
 
 
+@pytest.mark.engine
 def test_page_of_a_key_has_its_limits_and_last_uploads(client: ApiClient, admin: User) -> None:
     context = client.create_context(allowed_extensions=["txt"])
     body = {"name": "Ada & co", "scopes": ["upload"], "contexts": [context], "rate_per_minute": 77}

@@ -13,8 +13,6 @@ from tests.console.test_pages import linked, rows_of, shown_fields
 from tests.console.users import SAME_ORIGIN, User, match, signed_in
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 
 @dataclass(frozen=True)
 class Uploads:
@@ -51,6 +49,7 @@ def listed(user: User, path: str) -> set[str]:
     return set(re.findall(r'<td class="name"><a href="/console/(?:files|reports)/(\w+)"', user.get(path).text))
 
 
+@pytest.mark.engine
 def test_files_and_reports_are_those_of_one_uploader_a_time_an_outcome_and_a_reason(
     admin: User, uploads: Uploads
 ) -> None:
@@ -77,6 +76,7 @@ def test_files_and_reports_are_those_of_one_uploader_a_time_an_outcome_and_a_rea
     assert "3 of 3 files" in admin.get("/files?from=1h").text
 
 
+@pytest.mark.engine
 def test_name_of_an_uploader_leads_to_all_that_was_uploaded_and_done(admin: User, uploads: Uploads) -> None:
     for path in (f"/files/{uploads.stored}", "/files?from=1h", f"/reports/{uploads.rejected}", "/rejections"):
         address = match(r'/console(/actor\?id=[^"]+)">(?:<bdi>)?Ada', admin.get(path).text)
@@ -96,6 +96,7 @@ def test_name_of_an_uploader_leads_to_all_that_was_uploaded_and_done(admin: User
     assert admin.get("/actor?id=x%00y").status_code == 404
 
 
+@pytest.mark.engine
 def test_entry_of_the_audit_log_leads_to_its_thing_while_that_exists(
     client: ApiClient, admin: User, uploads: Uploads
 ) -> None:
@@ -174,6 +175,7 @@ def test_erasure_says_what_it_will_do_and_is_followed_to_its_receipt(
         assert admin.get(f"{job}/receipt?page={wrong}").status_code == 404
 
 
+@pytest.mark.engine
 def test_erasure_of_an_end_user_or_of_metadata_counts_its_files(client: ApiClient, admin: User) -> None:
     context = client.create_context()
     token = data(client.post("/upload-tokens", {"context": context, "end_user": "user 42"}), 201)
@@ -190,6 +192,7 @@ def test_erasure_of_an_end_user_or_of_metadata_counts_its_files(client: ApiClien
     assert "Erase this person" in admin.get(f"/actor?id={token['token_id']}").text
 
 
+@pytest.mark.engine
 def test_job_is_begun_on_files_of_a_size_type_time_and_metadata_that_were_counted(
     client: ApiClient, admin: User
 ) -> None:

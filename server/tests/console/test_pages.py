@@ -146,12 +146,12 @@ def test_navigation_shows_what_the_user_may_see_and_a_refused_form_is_audited(cl
         assert set(entries.findall(user.get("/quarantine").text)) == {"rejections", "quarantine"}
 
 
-@pytest.mark.asvs("8.2.2")
 def hidden_user(client: ApiClient) -> str:
     with signed_in(client) as admin:
         return match(r"/join/[^.]+\.(usr_\w+)\.", admin.post("/users/new", name="hidden_user", role="admin").text)
 
 
+@pytest.mark.asvs("8.2.2")
 def test_things_of_another_tenant_are_unknown(client: ApiClient, admin: User) -> None:
     theirs = client.other_tenant_client().with_store()
     context = theirs.create_context(context_key="hidden_context", display_name="Hidden context")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -23,14 +23,9 @@ from sluice.users.passkeys import RelyingParty
 from sluice.users.service import Users
 from tests.api.responses import page
 from tests.console.authenticator import PRESENT, SoftwareAuthenticator
-from tests.console.conftest import AXE, Demo
-from tests.console.test_browser import FINDINGS
 from tests.console.users import SAME_ORIGIN, User, match, new_browser, signed_in
 from tests.rows import each_row, every_row
 from tests.service import ApiClient
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 HOME = "/console/overview"
 OF_USERS = (console_users, console_passkeys, console_sessions)
@@ -318,56 +313,6 @@ def test_address_begins_a_limited_number_of_attempts_in_a_minute(bare_client: Ap
 )
 def test_site_of_passkeys_is_the_host_of_the_public_address(address: str, site: tuple[str, str] | None) -> None:
     assert RelyingParty.of(address) == (None if site is None else RelyingParty(*site))
-
-
-def check_look(tab: Page) -> None:
-    """Assert that a page has no finding of axe, and that it fits into a wide and a narrow window."""
-    if AXE.exists():
-        tab.evaluate(AXE.read_text())
-        assert tab.evaluate(FINDINGS) == []
-    for width in (1280, 360):
-        tab.set_viewport_size({"width": width, "height": 800})
-        assert tab.evaluate("document.documentElement.scrollWidth") <= width, tab.url
-    tab.set_viewport_size({"width": 1280, "height": 800})
-
-
-def test_person_joins_signs_out_and_signs_in_in_a_browser(browser: Browser, demo: Demo) -> None:
-    site = f"http://localhost:{demo.service.port}"
-    with signed_in(ApiClient(demo.service, demo.tenant_id, None)) as admin:
-        link = invite(admin, "reviewer", "Rita")
-    context = browser.new_context()
-    try:
-        tab = context.new_page()
-        faults: list[str] = []
-        tab.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-        device = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True}
-        device |= {"isUserVerified": True, "automaticPresenceSimulation": True}
-        protocol = context.new_cdp_session(tab)
-        protocol.send("WebAuthn.enable")
-        protocol.send("WebAuthn.addVirtualAuthenticator", {"options": device})
-        tab.goto(f"{demo.service.url}/console{link}")
-        tab.get_by_role("button", name="Create a passkey").click()
-        tab.get_by_text(f"Passkeys work at {site} only").wait_for()
-        tab.goto(f"{site}/console{link}")
-        check_look(tab)
-        tab.get_by_role("button", name="Create a passkey").click()
-        tab.wait_for_url("**/console/overview")
-        tab.get_by_role("button", name="Sign out").locator("visible=true").click()
-        tab.wait_for_url("**/console/login")
-        check_look(tab)
-        tab.get_by_role("button", name="Sign in with a passkey").click()
-        tab.wait_for_url("**/console/overview")
-        tab.goto(f"{site}/console/account")
-        assert tab.locator("tbody tr").count() == 1
-        check_look(tab)
-        with signed_in(ApiClient(demo.service, demo.tenant_id, None)) as admin:
-            admin.post(f"/users/{user_id_of(link)}/change", role="admin")
-            invite(admin, "admin", "W" * 60)
-        tab.goto(f"{site}/console/users")
-        check_look(tab)
-        assert not faults, faults
-    finally:
-        context.close()
 
 
 @pytest.mark.engine

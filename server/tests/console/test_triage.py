@@ -8,8 +8,6 @@ from tests.api.responses import page as listed
 from tests.console.users import User, signed_in
 from tests.service import ApiClient
 
-pytestmark = pytest.mark.engine
-
 
 @pytest.fixture
 def context(client: ApiClient) -> str:
@@ -24,6 +22,7 @@ def groups_of(page: str) -> list[str]:
     return re.findall(r'name="group" value="([^"]+)"', page)
 
 
+@pytest.mark.engine
 def test_reviewed_group_is_open_again_after_the_next_rejection(client: ApiClient, admin: User, context: str) -> None:
     refused(client, "one.exe", context)
     (group,) = groups_of(admin.get("/rejections").text)
@@ -71,6 +70,7 @@ def test_only_a_listed_group_is_muted_and_stays_so_until_it_is_opened(
     assert newest == ["rejections.reopened", "rejections.muted"]
 
 
+@pytest.mark.engine
 def test_groups_differ_by_extension_and_uploader(client: ApiClient, admin: User) -> None:
     context, other = (client.create_context(allowed_extensions=["pdf"]) for _ in range(2))
     for name in ("a.exe", "b.tar.EXE. ", "c", ".hidden", "d.zip"):

@@ -69,35 +69,69 @@ def test_wheel_of_sluice_inspect_judges_files_with_the_libraries_that_it_names(b
     assert judged.endswith("frameworks loaded: 0\n")
 
 
-def test_commands_of_sluice_client_upload_without_the_server_and_say_what_needs_it(built: Path, tmp_path: Path) -> None:
-    program = environment_with("sluice-client", built, tmp_path, extra="cli") / "bin" / "sluice"
-    served = Path(sys.executable).with_name("sluice")
-    upload = (program, "upload", ROOT / "README.md", "--context", "claims")
-    assert "accepted  " in run(sys.executable, ROOT / "scripts" / "first_upload.py", served, *upload)
-    words = [str(program), "keys", "list", "--tenant", "ten_1"]
+@pytest.fixture(scope="module")
+def client_program(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of sluice-client, installed without the server."""
+    return environment_with("sluice-client", built, tmp_path_factory.mktemp("client"), extra="cli") / "bin" / "sluice"
+
+
+def test_commands_of_sluice_client_say_what_needs_the_server(client_program: Path) -> None:
+    words = [str(client_program), "keys", "list", "--tenant", "ten_1"]
     path = {"PATH": os.environ["PATH"]}
     refused = subprocess.run(words, env=path, capture_output=True, text=True, timeout=60, check=False)
     assert (refused.returncode, "pip install sluice" in refused.stderr) == (2, True)
 
 
+def test_the_wheel_installed_by_the_hashes_of_a_release_serves_every_page_and_an_upload_of_sluice_client(
+    built: Path, client_program: Path, tmp_path: Path
+) -> None:
+    run(sys.executable, ROOT / "scripts" / "attest.py", "requirements", built)
+    environment = empty_environment(tmp_path)
+    for library in LIBRARIES.iterdir():
+        if "sluice" not in library.name:
+            (site_of(environment) / library.name).symlink_to(library)
+    sources = ("--require-hashes", "--find-links", built, "-r", built / "requirements-0.1.0.txt")
+    install(environment, *sources)
+    where = run(environment / "bin" / "python", "-c", "import sluice, sluice_inspect; print(sluice.__file__)")
+    assert where.startswith(str(environment))
+    upload = (client_program, "upload", ROOT / "README.md", "--context", "claims")
+    served = environment / "bin" / "sluice"
+    assert "accepted  " in run(sys.executable, ROOT / "scripts" / "first_upload.py", served, *upload)
+
+
+def install(environment: Path, *what: str | Path) -> None:
+    """Install packages without an index, with the pip of this environment: the new one has it only meanwhile."""
+    pip = site_of(environment) / "pip"
+    pip.unlink(missing_ok=True)
+    pip.symlink_to(LIBRARIES / "pip")
+    options = ("--isolated", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check", "--no-compile")
+    run(environment / "bin" / "python", "-m", "pip", "install", *options, *what)
+    pip.unlink()
+
+
+def site_of(environment: Path) -> Path:
+    """Return the folder of packages of an environment."""
+    return next((environment / "lib").glob("python*/site-packages"))
+
+
 def environment_with(name: str, built: Path, folder: Path, *, extra: str = "") -> Path:
     """Return a new environment with a built wheel and the libraries that it names."""
-    environment, site = empty_environment(folder)
+    environment = empty_environment(folder)
+    site = site_of(environment)
     for library in required_by(name, extra):
         for path in {file.parts[0] for file in distribution(library).files or ()} - {".."}:
             if not (site / path).exists():
                 (site / path).symlink_to(LIBRARIES / path)
     (wheel,) = built.glob(f"{name.replace('-', '_')}-*.whl")
-    options = ("--isolated", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
-    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, wheel)
+    install(environment, wheel)
     return environment
 
 
-def empty_environment(folder: Path) -> tuple[Path, Path]:
-    """Return a new environment and its folder of packages."""
+def empty_environment(folder: Path) -> Path:
+    """Return a new environment without packages."""
     environment = folder / "env"
     run(sys.executable, "-m", "venv", "--without-pip", environment)
-    return environment, next((environment / "lib").glob("python*/site-packages"))
+    return environment
 
 
 def required_by(name: str, extra: str = "") -> set[str]:
@@ -114,19 +148,3 @@ def required_by(name: str, extra: str = "") -> set[str]:
         found |= new
         waiting += new
     return found
-
-
-def test_the_wheel_installed_by_the_hashes_of_a_release_serves_a_first_upload_and_every_page(
-    built: Path, tmp_path: Path
-) -> None:
-    run(sys.executable, ROOT / "scripts" / "attest.py", "requirements", built)
-    environment, site = empty_environment(tmp_path)
-    for library in LIBRARIES.iterdir():
-        if "sluice" not in library.name:
-            (site / library.name).symlink_to(library)
-    options = ("--isolated", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check", "--require-hashes")
-    sources = ("--find-links", built, "-r", built / "requirements-0.1.0.txt")
-    run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", *options, *sources)
-    where = run(environment / "bin" / "python", "-c", "import sluice, sluice_inspect; print(sluice.__file__)")
-    assert where.startswith(str(environment))
-    run(sys.executable, ROOT / "scripts" / "first_upload.py", environment / "bin" / "sluice")

@@ -21,7 +21,7 @@ from sluice_inspect.catalogue import FACTS, FLAGS
 from sluice_inspect.registry import FORMATS
 from tests.docs.pages import DOCS, anchors, blocks, openapi
 from tests.rows import each_row
-from tests.scripts import run_in_process, run_in_subprocess
+from tests.scripts import run_in_process
 
 GENERATED = (
     *("reasons.md", "messages.md", "errors.md", "facts.md", "events.md", "settings.md", "cli.md", "metrics.md"),
@@ -196,5 +196,5 @@ def test_command_is_on_the_cli_page(command: str) -> None:
 
 
 def test_options_of_contexts_are_the_fields_of_the_api() -> None:
-    done = run_in_subprocess("context_fields", "--check")
+    done = run_in_process("context_fields", "--check")
     assert done.returncode == 0, done.stderr

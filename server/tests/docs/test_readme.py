@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ from sluice.cli.serve import curl_lines
 from tests.cli.commands import first_key, has_started
 from tests.docs.pages import README, blocks, curl_blocks, run_line
 from tests.required import require
-from tests.servers import daemon, free_port
+from tests.servers import free_port
+from tests.service import forked_process
 
 TEXT = README.read_text(encoding="utf-8")
 CREATE, UPLOAD, DOWNLOAD, EMPTY = curl_blocks(TEXT)
@@ -39,8 +39,7 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstStart
     url, log = f"http://127.0.0.1:{port}", folder / "output"
     environment = {"PATH": os.environ["PATH"], "SLUICE_PORT": str(port), "SLUICE_DATA_DIR": str(folder / "data")}
     environment |= {"SLUICE_SCANNER": "builtin"}
-    command = [sys.executable, "-m", "sluice.cli", "serve"]
-    with daemon(command, log, ready=lambda: has_started(port, log), environment=environment):
+    with forked_process("serve", log, ready=lambda: has_started(port, log), environment=environment):
         yield FirstStart(url, log.read_text(encoding="utf-8"), folder)
 
 

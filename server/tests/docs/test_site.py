@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -58,6 +59,7 @@ class _Page(HTMLParser):
         self._within = None
 
 
+@cache
 def _parsed(path: Path) -> _Page:
     page = _Page()
     page.feed(path.read_text(encoding="utf-8"))

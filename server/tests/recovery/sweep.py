@@ -1,8 +1,8 @@
 """Kills a server at a failpoint while clients upload, delete, restore and review, and checks what is left.
 
-After every kill: `sluice audit --strict` finds nothing; every acknowledged file downloads with the SHA-256 that was
-sent; deleted and rejected files are not there; no process keeps bytes of an upload in the spool. At the end, the feed of
-events tells of what was acknowledged, of every report once, and of nothing else.
+After every kill, no process keeps bytes of an upload in the spool. After `kills_per_check` kills: `sluice audit --strict`
+finds nothing; every acknowledged file downloads with the SHA-256 that was sent; deleted and rejected files are not
+there. At the end, the feed of events tells of what was acknowledged, of every report once, and of nothing else.
 """
 
 import contextlib
@@ -46,7 +46,10 @@ SETTINGS = {
 }
 SIZES = (3_000, 3_000, 1_500_000, 3_000, 6_000_000)
 """Kept in memory, spooled on disk, stored in parts."""
-CLIENTS = 3
+BUSY_ROUNDS = 2
+"""Rounds of requests that a client sends without a pause. Most failpoints are reached within them."""
+PAUSE = 0.3
+"""Seconds between later rounds, in which the worker reaches its failpoints."""
 DELETES = 0.4
 MOST_KEPT = 40
 """Above this number, files are always deleted: after every kill an audit asks the bucket for each of them."""
@@ -86,6 +89,8 @@ class Sweep:
 
     deployment: Deployment
     seed: int
+    clients: int = 3
+    kills_per_check: int = 1
     promises: Promises = field(default_factory=Promises)
     kills: Counter[str] = field(default_factory=Counter)
     checked: set[str] = field(default_factory=set)
@@ -97,7 +102,7 @@ class Sweep:
     """The context whose files expire at once, when their retention is tested."""
 
     def kill_at(self, point: str, *, depth: int) -> None:
-        """Start a server that dies at `point`, check all earlier promises, and upload until it is dead.
+        """Start a server that dies at `point`, check earlier promises if a check is due, and upload until it is dead.
 
         It dies when the point is reached for the first time, or a later one up to `depth`.
         """
@@ -107,10 +112,9 @@ class Sweep:
             else random.Random(f"{self.seed} {self.kills.total()}").randint(1, depth)
         )
         with forked_service(self.deployment, **SETTINGS, FAILPOINT=f"{point}:{times}") as (service, process):
-            if process.poll() is None and self._recovered(service, process):
-                self._upload_until_dead(service, expires=point.startswith("retention"))
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
+            is_due = self.kills and self.kills.total() % self.kills_per_check == 0
+            if process.poll() is None and (not is_due or self._recovered(service, process)):
+                self._upload_until_dead(service, process, expires=point.startswith("retention"))
             assert process.returncode == -9, f"{point}: exit code {process.returncode}\n{_log_tail(service)}"
             if point.startswith("retention"):
                 self._keep_for(self._client(service), None)
@@ -170,20 +174,26 @@ class Sweep:
         stored = {file["file_id"] for file in _all_pages(client, "/files", status="stored")}
         assert {file_id for file_id, is_there in is_stored.items() if is_there} == stored
 
-    def _upload_until_dead(self, service: Service, *, expires: bool) -> None:
+    def _upload_until_dead(self, service: Service, process: ForkedServer, *, expires: bool) -> None:
         client = self._client(service)
         if expires:
             with contextlib.suppress(httpx.TransportError):
                 self._expire_a_file(client)
-        with ThreadPoolExecutor(CLIENTS) as clients:
-            for sent in [clients.submit(self._send_requests, client, number) for number in range(CLIENTS)]:
-                sent.result()
+        is_dead = threading.Event()
+        with ThreadPoolExecutor(self.clients) as clients:
+            sent = [clients.submit(self._send_requests, client, number, is_dead) for number in range(self.clients)]
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE)
+            is_dead.set()
+            for one in sent:
+                one.result()
 
-    def _send_requests(self, client: ApiClient, number: int) -> None:
+    def _send_requests(self, client: ApiClient, number: int, is_dead: threading.Event) -> None:
         rng = random.Random(f"{self.seed} {number} {self.kills.total()}")
-        deadline = time.monotonic() + PATIENCE
         with contextlib.suppress(httpx.TransportError):
-            while time.monotonic() < deadline:
+            for round_ in itertools.count():
+                if is_dead.wait(PAUSE if round_ >= BUSY_ROUNDS else 0):
+                    return
                 self._upload(client, rng)
                 self._upload_in_parts(client, rng)
                 self._delete(client, rng)

@@ -1,4 +1,7 @@
-"""kill -9 in the middle of a job: what a step did and how far the job is are committed together, and it continues."""
+"""kill -9 in the middle of a job: what a step did and how far the job is are committed together, and it continues.
+
+The short form uses one database for each kind of job, the long form both.
+"""
 
 import json
 from collections.abc import Sequence
@@ -10,10 +13,12 @@ from tests.api.responses import data, page
 from tests.api.test_erasures import rows_that_name, stated
 from tests.deployments import Deployments
 from tests.recovery.sweep import forked_service
+from tests.run_length import LONG_RUN
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Deployment, running_service
 
 FILES = 30  # more than one step deletes
+BOTH = ("sqlite-local", "postgres-local")
 
 
 def due_again(client: ApiClient, *tables: str) -> None:
@@ -37,7 +42,7 @@ def killed_at(
     return job_id
 
 
-@pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
+@pytest.mark.parametrize("setup", BOTH if LONG_RUN else ("postgres-local",))
 def test_a_job_whose_worker_is_killed_continues_and_deletes_each_file_once(
     deployments: Deployments, setup: str
 ) -> None:
@@ -62,7 +67,7 @@ def test_a_job_whose_worker_is_killed_continues_and_deletes_each_file_once(
         assert sorted(event["data"]["file_id"] for event in deletions) == sorted(stored)
 
 
-@pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
+@pytest.mark.parametrize("setup", BOTH if LONG_RUN else ("sqlite-local",))
 def test_an_erasure_whose_worker_is_killed_lists_each_file_once(deployments: Deployments, setup: str) -> None:
     deployment = deployments.fresh(setup)
     with running_service(deployment) as service:
@@ -92,7 +97,7 @@ def test_an_erasure_whose_worker_is_killed_lists_each_file_once(deployments: Dep
         assert named <= {"files", "file_metadata", "decisions"}
 
 
-@pytest.mark.parametrize("setup", ["sqlite-local", "postgres-local"])
+@pytest.mark.parametrize("setup", BOTH if LONG_RUN else ("sqlite-local",))
 def test_an_export_whose_worker_is_killed_has_each_file_once(deployments: Deployments, setup: str) -> None:
     deployment = deployments.fresh(setup)
     with running_service(deployment) as service:

@@ -1,7 +1,7 @@
 """kill -9 at every failpoint of the commit, on {SQLite, PostgreSQL} × {local, S3}; `sweep` checks the state after it.
 
-The short form dies once at every failpoint, the four places taking turns. `make kill-sweep KILLS=n` dies n times at
-every failpoint of every place.
+The short form dies once at every failpoint, the two setups of the contract tests taking turns, and checks after four
+kills. `make kill-sweep KILLS=n` dies n times at every failpoint of every place, and checks after each.
 """
 
 import itertools
@@ -19,10 +19,12 @@ from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
 from tests.service import Deployment
 
-PLACES = ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3")
 KILLS = amount("KILLS", short=0, full=9)
 """Kills at each point of each place; 0 is the short form."""
+PLACES = ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3") if KILLS else ("sqlite-local", "postgres-s3")
 DEPTH = 6 if KILLS else 2
+CLIENTS = 3 if KILLS else 2
+KILLS_PER_CHECK = 1 if KILLS else 4
 # leaves a lease for the failpoints of the lease cleanup
 _LEAVES_A_LEASE = "store.done"
 _AUDITED = ("audit.", "response.", "webhook.", "job.", "erasure.", "export.")
@@ -67,7 +69,8 @@ def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str) -> De
 def test_after_kills_no_acknowledged_file_is_lost_and_no_leftover_stays(
     deployment: Deployment, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep = Sweep(deployment, seed=int(os.environ.get("SLUICE_TEST_SEED", "1")))
+    seed = int(os.environ.get("SLUICE_TEST_SEED", "1"))
+    sweep = Sweep(deployment, seed, clients=CLIENTS, kills_per_check=KILLS_PER_CHECK)
     for point in rounds(where):
         if point.startswith("settle"):
             sweep.kill_at(_LEAVES_A_LEASE, depth=DEPTH)
