@@ -137,9 +137,9 @@ def test_page_lists_every_connection_with_its_settings_and_authentication() -> N
     connections = rows("Connections")
     assert all(row[0] and row[2] and row[3] and row[4] for row in connections)
     listed = {name for row in connections for name in coded(row[4])}
-    assert listed == modules_that_import(NETWORK)
+    assert listed == modules_that_import(NETWORK) | {path for path, _tree in trees("open_connection")}
     settings = coded(section("Connections"))
-    assert variables(ending=r"_url$|_issuer$|endpoint|^clamd$|^host$|_bucket$|_port$|proxies$") <= settings
+    assert variables(ending=r"_url$|_issuer$|endpoint|^clamd$|^icap$|^host$|_bucket$|_port$|proxies$") <= settings
 
 
 @pytest.mark.asvs("13.1.1")
