@@ -357,7 +357,7 @@ SENT_HEADERS: Final[Mapping[str, str]] = {
 # Fields that a response has only in a case that the example is not.
 LEFT_OUT: Final = frozenset(
     {
-    ("FullReport", "scanners"),
+        ("FullReport", "scanners"),
         ("UploadOut", "outcome"),
         ("AuditItem", "reason"),
         ("FileMetadata", "expires_at"),
