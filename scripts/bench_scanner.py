@@ -26,7 +26,10 @@ import uvloop
 
 from sluice.scanner import Clean, Scanner, UnpackReport
 from sluice.scanner.clamd.scanner import ClamdScanner
+from sluice.scanner.icap.connection import IcapAddress
+from sluice.scanner.icap.scanner import IcapScanner
 from sluice.scanner.redis_verdict_cache import RedisVerdictCache
+from sluice.scanner.several import Engine, SeveralScanners
 from sluice.scanner.verdict_cache import CleanVerdict, MemoryVerdictCache, VerdictCache, VerdictKey
 from sluice.settings import Settings
 from sluice.uploads.inspection import examine
@@ -35,6 +38,7 @@ from sluice_inspect.sandbox.engine import ZygoteSandbox
 from sluice_inspect.sandbox.sealed import Sealed
 from tests.scanning.pictures import noise_png
 from tests.scanning.signatures import database_of
+from tests.servers.c_icap import running_c_icap
 from tests.servers.clamd import LARGEST, Clamd, running_clamd
 from tests.servers.redis import running_redis
 
@@ -215,7 +219,7 @@ def without(cost: Cost, other: Cost, name: str) -> Cost:
     """Return what `cost` takes beyond `other`, over the same files."""
     seconds = [max(0.0, sum(cost.seconds) - sum(other.seconds))]
     return Cost(
-        name, cost.files, seconds, cost.clamd - other.clamd, cost.server - other.ours, cost.children - other.children
+        name, cost.files, seconds, cost.clamd - other.clamd, cost.server - other.server, cost.children - other.children
     )
 
 
@@ -256,7 +260,11 @@ async def main(folder: Path, small: int, rounds: int) -> None:
     """Run all measurements."""
     (folder / "clamd" / "db").mkdir(parents=True)
     database_of(SIGNATURES, folder / "clamd" / "db" / "many")
-    with running_clamd(folder / "clamd", LARGEST | WITHOUT_CACHE) as clamd, running_redis(folder / "redis") as redis:
+    with (
+        running_clamd(folder / "clamd", LARGEST | WITHOUT_CACHE) as clamd,
+        running_c_icap(folder / "c-icap", clamd) as c_icap,
+        running_redis(folder / "redis") as redis,
+    ):
         async with AsyncExitStack() as stack:
             sandbox = ZygoteSandbox(files_per_worker=Settings.model_fields["sandbox_files_per_worker"].default)
             stack.push_async_callback(sandbox.aclose)
@@ -268,9 +276,15 @@ async def main(folder: Path, small: int, rounds: int) -> None:
             print(
                 f"{(await scanner.health()).version}, {SIGNATURES} signatures, Python {sys.version.split()[0]}, {os.cpu_count()} cores"
             )
+            icap = IcapScanner("av", IcapAddress.parse(c_icap.address()), concurrency=AT_ONCE)
+            stack.push_async_callback(icap.aclose)
+            await icap.start()
+            await icap.find_scan_limit(120)
             variants = {
                 "clamd alone (FILDES)": clamd_alone(clamd),
                 "Sluice, by itself (a re-scan)": with_scanner(scanner),
+                "the same clamd behind c-icap": with_scanner(icap),
+                "both at once": with_scanner(SeveralScanners([Engine(scanner), Engine(icap)])),
             }
             uploaded = {
                 "check alone": with_check(None, sandbox),
