@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,7 @@ _CHECK_SECONDS: Final = 15.0  # between two checks, if the server asks for no lo
 _RETRY_SECONDS: Final = (0.2, 5.0)  # the first and the longest pause after a failure
 GRACE_SECONDS: Final = 1.0  # how long a scan waits for a server that is away; an optional one is not waited for
 _PROBE_AGAIN_SECONDS: Final = 300.0
-_STALL_SECONDS: Final = 10.0  # without a reply, after which it is asked whether it still lives
+_STALL_SECONDS: Final = 30.0  # without a reply to any scan, after which it is asked whether it still lives
 _TAG_SECONDS: Final = 3600.0  # how long a version counts that no reply has stated since
 
 
@@ -88,6 +88,7 @@ class IcapScanner:
         self._fault = "it was not asked yet"
         self._failures = 0
         self._probed_at = 0.0
+        self._replied_at = 0.0
         self._changed = asyncio.Event()
         self._wake = asyncio.Event()
         self._checked = asyncio.Event()
@@ -209,9 +210,11 @@ class IcapScanner:
             if self._known is None:
                 raise IcapUnavailable(self._fault)
             if size > self._known.scan_limit and not self._known.is_final:
-                self._known = await self._find_limit(self._known, size)
-                if self._known.is_final:
-                    self._limit_before = self._known.scan_limit
+                found = await self._find_limit(self._known, size)
+                if self._known is None:
+                    raise IcapUnavailable(self._fault)
+                self._known = replace(self._known, scan_limit=found.scan_limit, is_final=found.is_final)
+                self._limit_before = found.scan_limit if found.is_final else self._limit_before
             return self._known
 
     async def _find_limit(self, known: _Known, size: int) -> _Known:
@@ -234,11 +237,25 @@ class IcapScanner:
             while True:
                 done, _ = await asyncio.wait({scanning}, timeout=self._stall_seconds)
                 if done:
+                    self._replied_at = self._monotonic()
                     return scanning.result()
-                await self._client.options()
+                await self._ask_options()
         finally:
             scanning.cancel()
             await asyncio.gather(scanning, return_exceptions=True)
+
+    async def _ask_options(self) -> Options | None:
+        """Return what the server says of the service.
+
+        Return None if it does not reply while scans take its connections, of which one has ended lately. Raise
+        `IcapUnavailable`.
+        """
+        try:
+            return await self._client.options()
+        except IcapUnavailable:
+            if self._slots.held_total and self._monotonic() - self._replied_at <= self._stall_seconds:
+                return None
+            raise
 
     async def _watch(self) -> None:
         """Keep the server in service while it is healthy. Runs until cancelled."""
@@ -261,7 +278,9 @@ class IcapScanner:
                     await self._wake.wait()
 
     async def _check(self) -> None:
-        options = await self._client.options()
+        options = await self._ask_options()
+        if options is None:
+            return
         if options.methods and self._method not in options.methods:
             raise IcapUnavailable(f"the service takes {', '.join(options.methods)} and not {self._method}")
         known = self._known
@@ -271,6 +290,7 @@ class IcapScanner:
                 await self._require_test_virus(options)
             self._probed_at = self._monotonic()
         self._note_tag(options.tag)
+        known = self._known  # a search may have ended meanwhile
         limit, is_final = (MIB, False) if known is None else (known.scan_limit, known.is_final)
         self._known, self._fault, self._failures = _Known(options, limit, is_final), "", 0
         self._changed.set()
