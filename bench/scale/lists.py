@@ -31,6 +31,7 @@ _ROUNDS, _EACH = 6, 8
 _CONTEXTS, _UPLOADERS = 4, 5
 _TYPE = "content_type=application/pdf"
 _CONTEXT_AND_UPLOADER = "context=c1&uploaded_by=u1"
+_REJECTED_BY = "outcome=rejected&uploaded_by=u1"
 _COLUMNS = (
     "file_id, tenant_id, context_id, context_key, state, original_filename, content_type, size_bytes, sha256, object_key, "
     "uploaded_by, uploaded_by_name, metadata, download_count, report_id, created_at, quarantined_at"
@@ -103,8 +104,14 @@ _REQUESTS = (
     _Request("console: audit of a thing", lambda _rows: f"target=file_{_AUDITED:026}", screen="audit"),
     _Request("console: files of an uploader, since", lambda _rows: "uploaded_by=u1&from=2d", screen="files"),
     _Request("console: reports of an uploader", lambda _rows: "uploaded_by=u1", screen="reports"),
+    _Request("console: reports of an uploader without any", lambda _rows: "uploaded_by=none", screen="reports"),
+    _Request("console: rejected reports of an uploader", lambda _rows: _REJECTED_BY, screen="reports"),
+    _Request("console: files with a reason", lambda _rows: "reason=blank_document", screen="files"),
+    _Request("console: files with a reason that none has", lambda _rows: "reason=virus_detected", screen="files"),
+    _Request("console: audit of an actor without entries", lambda _rows: "actor=none", screen="audit"),
     _Request("console: reports of a day", lambda _rows: f"from={_YESTERDAY:%Y-%m-%d}", screen="reports"),
     _Request("console: all of one person", lambda _rows: "id=u1", screen="actor"),
+    _Request("console: all of a person without anything", lambda _rows: "id=none", screen="actor"),
     _Request("console: search", lambda _rows: "q=report-77", screen="find"),
     _Request("console: erase a person?", lambda _rows: "uploaded_by=u1", screen="erasures/new"),
 )

@@ -519,8 +519,15 @@ class Settings(BaseSettings):
         named = [name.removeprefix("icap:") for name in self.scanner if name.startswith("icap:")]
         if stray := [name for name in named if name not in self.icap_addresses]:
             raise ValueError(f"SLUICE_SCANNER: expected names of SLUICE_ICAP behind icap:; found {', '.join(stray)}")
-        if stray := [name for name in self.scanner_optional if name not in self.scanner]:
-            raise ValueError(f"SLUICE_SCANNER_OPTIONAL: expected engines of SLUICE_SCANNER; found {', '.join(stray)}")
+        if stray := [name for name in self.icap_addresses if name not in named]:
+            raise ValueError(
+                f"SLUICE_ICAP: expected names that SLUICE_SCANNER asks as icap:NAME; found {', '.join(stray)}"
+            )
+        optional = [name for name in self.scanner if _ENGINE.fullmatch(name) and name != "builtin"]
+        if stray := [name for name in self.scanner_optional if name not in optional]:
+            raise ValueError(
+                f"SLUICE_SCANNER_OPTIONAL: expected clamd or icap:NAME of SLUICE_SCANNER; found {', '.join(stray)}"
+            )
         if stray := [name for name in self.icap_reqmod if name not in self.icap_addresses]:
             raise ValueError(f"SLUICE_ICAP_REQMOD: expected names of SLUICE_ICAP; found {', '.join(stray)}")
         return self

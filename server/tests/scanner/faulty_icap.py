@@ -40,7 +40,7 @@ Respond = Callable[["FaultyIcap", Request], Awaitable[None]]
 class FaultyIcap:
     """The running server. `respond` answers a request with a file that is no test file.
 
-    `hangs`: it answers nothing more. `reads_nothing`: it says "clean" after the head of a request.
+    `hangs`: it answers nothing more. `most`: it refuses larger test files. `reads_nothing`: it says "clean" after the head of a request.
     """
 
     port: int
@@ -49,6 +49,7 @@ class FaultyIcap:
     tag: bytes = b"v1"
     finds: Callable[[bytes], bool] = lambda content: EICAR in content or content[:2] == b"PK"
     hangs: bool = False
+    most: int | None = None
     reads_nothing: bool = False
     requests: list[Request] = field(default_factory=list)
     tasks: set[asyncio.Task[object]] = field(default_factory=set)
@@ -73,6 +74,9 @@ class FaultyIcap:
                 http = await reader.readexactly(size)
                 request = Request(head + http, await _chunks(reader), reader, writer)
                 is_test = request.content[:4] in {EICAR[:4], b"PK\3\4"}
+                if is_test and self.most is not None and len(request.content) > self.most:
+                    writer.write(b"ICAP/1.0 413 Too large\r\n\r\n")
+                    continue
                 if is_test:
                     if b"Preview:" in head and len(request.content) == 1024:
                         await request.rest()

@@ -12,6 +12,7 @@ import pytest
 from sluice.kit.health import EngineState
 from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable, ScanResult
 from sluice.scanner.icap.connection import IcapAddress
+from sluice.scanner.icap.replies import IcapUnavailable
 from sluice.scanner.icap.scanner import IcapScanner
 from tests.certificates import self_signed
 from tests.inspection.threats.containers import REQUIRED_CONTAINERS
@@ -73,6 +74,54 @@ async def test_file_beyond_the_limit_of_the_server_which_it_passes_silently_is_i
         assert MIB <= scanner.scan_limit <= 2 * MIB
 
 
+async def test_server_that_refuses_large_files_is_used_for_smaller_ones(seal: Seal) -> None:
+    async with faulty_icap(tls=None) as server:
+        server.most, server.options = 3 * MIB, b"Methods: RESPMOD\r\nAllow: 204\r\n"
+        async with scanner_of(server.address) as scanner:
+            assert isinstance(await scanned(scanner, seal(b"x" * (2 * MIB))), Clean)
+            assert isinstance(await scanned(scanner, seal(b"x" * (5 * MIB))), Incomplete)
+            assert scanner.scan_limit == 2 * MIB, "to the megabyte, with what is around the padding"
+
+
+async def test_limit_that_is_lowered_is_noticed_at_the_next_test(seal: Seal) -> None:
+    async with faulty_icap() as server:
+        server.options = b"Methods: RESPMOD\r\nAllow: 204\r\n"
+        async with scanner_of(server.address) as scanner:
+            assert isinstance(await scanned(scanner, seal(b"x" * (5 * MIB))), Clean)
+            server.finds = lambda content: len(content) < 3 * MIB
+            server.tag = b"v2"
+            await scanner._check()
+            assert isinstance(await scanned(scanner, seal(b"y" * (5 * MIB))), Incomplete)
+            server.finds, server.tag = (lambda _content: False), b"v3"
+            with pytest.raises(IcapUnavailable, match="it does not find the EICAR test virus"):
+                await scanner._check()
+
+
+async def test_fault_of_one_file_takes_the_server_out_of_service_for_no_other(seal: Seal) -> None:
+    async with faulty_icap(reset) as server, scanner_of(server.address, grace_seconds=0.0) as scanner:
+        assert isinstance(await scanned(scanner, seal(b"poison")), ScannerUnavailable)
+        server.respond = sends(CLEAN)
+        assert isinstance(await scanned(scanner, seal(b"words")), Clean)
+
+
+async def test_scan_that_is_cancelled_leaves_no_response_for_another_file(seal: Seal) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(server: FaultyIcap, request: Request) -> None:
+        asked.set()
+        await go_on.wait()
+        request.writer.write(CLEAN % server.tag)
+
+    async with faulty_icap(wait) as server, scanner_of(server.address) as scanner:
+        scanning = asyncio.create_task(scanned(scanner, seal(b"words")))
+        await asked.wait()
+        scanning.cancel()
+        await asyncio.gather(scanning, return_exceptions=True)
+        go_on.set()
+        server.respond = sends(FOUND, whole=False)
+        assert isinstance(await scanned(scanner, seal(b"other words")), Infected)
+
+
 async def test_service_that_does_not_find_the_test_virus_is_never_used(c_icap: CIcap, seal: Seal) -> None:
     for service, why in (("echo", "it does not find the EICAR test virus"), ("none", "it has no service at this path")):
         async with scanner_of(c_icap.address(service)) as scanner:
@@ -117,7 +166,8 @@ HUGE = b'ICAP/1.0 200 OK\r\nISTag: "v1"\r\nEncapsulated: res-body=0\r\n\r\n'
         (sends(b"ICAP/1.0 204 " + b"x" * 70_000), ScannerUnavailable, "a head of more than"),
         (sends(BLOCK + b"zz\r\n"), ScannerUnavailable, "chunks have no size"),
         (sends(BLOCK + b"5\r\nblockXX"), ScannerUnavailable, "chunks have no end"),
-        (sends(HUGE + b"5000000\r\n" + b"x" * 0x500000), ScannerUnavailable, ""),
+        (sends(HUGE + b"1f400000\r\n" + b"x" * 1_000_000), ScannerUnavailable, "larger than the file"),
+        (sends(BLOCK + b"0\r\nX-Virus-ID: EICAR\r\n\r\n"), ScannerUnavailable, "fields behind its last chunk"),
     ],
 )
 async def test_response_that_is_not_surely_clean_or_infected_is_never_clean(
@@ -237,7 +287,10 @@ async def test_no_more_scans_run_at_once_than_the_server_allows(seal: Seal) -> N
 
 @each_row(
     "address",
-    ["", "http://av/x", "icap://av", "icap://av/", "icap://:1344/x", "icap://av:port/x", "icap://user@av/x", "av:1344"],
+    [
+        *("", "http://av/x", "icap://av", "icap://av/", "icap://:1344/x", "icap://av:port/x", "icap://user@av/x"),
+        *("av:1344", "icap://:secret@av/x", "icap://av:0/x", "icap://av/x#y"),
+    ],
 )
 def test_address_that_names_no_service_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="icap://host:port/service"):

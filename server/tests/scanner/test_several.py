@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.scanner import Clean, EngineVersion, Incomplete, Infected, Scanner, ScannerUnavailable, ScanResult
+from sluice.scanner.protocol import version_of_all
 from sluice.scanner.several import Engine, SeveralScanners
 from tests.rows import each_row
 from tests.scanner.conftest import Seal, scanned
@@ -76,13 +78,18 @@ async def test_file_is_clean_only_if_every_required_engine_says_so(
     assert [one.is_required for one in result.each] == [True] * len(required) + [False] * len(optional)
 
 
-async def test_verdict_without_an_optional_engine_has_no_version_and_is_not_cached(seal: Seal) -> None:
+async def test_only_a_verdict_of_all_engines_is_cached(seal: Seal) -> None:
     whole = await scanned(several([OK], [OK]), seal(b"words"))
     partial = await scanned(several([OK], [AWAY]), seal(b"words"))
+    unnumbered = await scanned(several([OK, replace(OK, signatures="")]), seal(b"words"))
     assert isinstance(whole, Clean)
     assert isinstance(partial, Clean)
-    assert (whole.engine, whole.signatures, whole.flags) == ("a+a", "1+1", ("macro",))
-    assert (partial.engine, partial.signatures) == ("a", "")
+    assert isinstance(unnumbered, Clean)
+    assert (whole.engine, whole.signatures, whole.flags) == (partial.engine, partial.signatures, ("macro",))
+    assert version_of_all(whole.each) == EngineVersion("a+a", "1+1")
+    assert version_of_all(partial.each) is None
+    assert version_of_all(unnumbered.each) is None
+    assert unnumbered.signatures == "1+-", "other signatures of the first engine are another version"
 
 
 async def test_optional_engine_that_is_late_is_not_waited_for(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,11 +104,19 @@ async def test_optional_engine_that_is_late_is_not_waited_for(seal: Seal, monkey
     assert [one.outcome for one in result.each] == ["clean", "unavailable"]
 
 
-def test_version_of_the_whole_is_unknown_while_that_of_one_engine_is() -> None:
-    known = [Canned(OK, EngineVersion("a", "1")), Canned(OK, EngineVersion("b", "2"))]
-    assert str(SeveralScanners([Engine(one) for one in known]).engine_version).startswith("a+b/1+2")
-    away = [*known, Canned(AWAY)]
-    assert SeveralScanners([Engine(one, one is not away[2]) for one in away]).engine_version is None
+def test_version_of_the_whole_is_that_of_the_required_engines() -> None:
+    first, second, away = Canned(OK, EngineVersion("a", "1")), Canned(OK, EngineVersion("b", "2")), Canned(AWAY)
+    both = SeveralScanners([Engine(first), Engine(second, is_required=False)])
+    assert (both.engine_version, both.exact_version) == (EngineVersion("a", "1"), EngineVersion("a+b", "1+2"))
+    partial = SeveralScanners([Engine(first), Engine(away, is_required=False)])
+    assert (partial.engine_version, partial.exact_version) == (EngineVersion("a", "1"), None)
+    assert SeveralScanners([Engine(first), Engine(away)]).engine_version is None
+
+
+def test_version_of_many_engines_fits_into_the_row_of_a_file() -> None:
+    long = str(EngineVersion("icap:" + "x" * 60, "y" * 120))
+    assert len(long) == 160
+    assert long != str(EngineVersion("icap:" + "x" * 60, "y" * 119 + "z"))
 
 
 async def test_optional_engine_that_is_down_leaves_the_scanner_degraded() -> None:

@@ -277,7 +277,6 @@ class Scanner(Model):
     engine: str
     signatures: str
     outcome: str
-    detail: str
     ms: float
     required: bool
 

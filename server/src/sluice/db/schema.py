@@ -562,15 +562,7 @@ decisions = Table(
     Column("repeat_key", String(64), nullable=True),
     Index("ix_decisions_listing", "tenant_id", "report_id"),
     Index("ix_decisions_by_context", "tenant_id", "context_key", "report_id"),
-    # Uploads with a token, by the beginning of its id: those of other callers are not in this index.
-    Index(
-        "ix_decisions_by_token",
-        "tenant_id",
-        "actor_id",
-        "report_id",
-        sqlite_where=text("substr(actor_id, 1, 4) = 'utk_'"),
-        postgresql_where=text("substr(actor_id, 1, 4) = 'utk_'"),
-    ),
+    Index("ix_decisions_by_actor", "tenant_id", "actor_id", "report_id"),
     # Accepted uploads are in no further index: they are listed as files.
     Index(
         "ix_decisions_by_reason",

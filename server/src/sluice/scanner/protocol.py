@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from hashlib import blake2b
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from sluice.kit.health import EngineHealth
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import UnpackReport
 from sluice_inspect.threats import RULES_VERSION
 
+_MOST_TEXT: Final = 160  # characters of a version in a file's row
 # What a scanner makes of content behind a password; passwords are never asked for or tried. `allow`: a password does
 # not make a file a bad one, so what was found in the rest decides. `incomplete`: unread content is not clean, so such
 # files are refused (with clamd, only if it is set to `AlertEncrypted yes`). The default is `allow`: password-protected
@@ -29,7 +31,10 @@ class EngineVersion:
     rules: str = RULES_VERSION
 
     def __str__(self) -> str:
-        return f"{self.engine}/{self.signatures}+{self.rules}"
+        text = f"{self.engine}/{self.signatures}+{self.rules}"
+        if len(text) <= _MOST_TEXT:
+            return text
+        return f"{text[: _MOST_TEXT - 17]}~{blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
 SingleOutcome = Literal["clean", "infected", "incomplete", "unavailable"]
@@ -157,9 +162,34 @@ class FindsScanLimit(Protocol):
 class HasEngines(Protocol):
     """A scanner that asks several engines."""
 
+    @property
+    def exact_version(self) -> EngineVersion | None:
+        """The scope of a verdict of all engines, also optional ones.
+
+        None while one of them is away, or states no number of its signatures: then nothing may be cached.
+        """
+
     async def healths(self) -> Sequence[EngineHealth]:
         """Return the health of every engine. Never raises."""
         ...
+
+
+def exact_version_of(scanner: Scanner) -> EngineVersion | None:
+    """Return the scope of a verdict that may be cached; None if none may."""
+    version = scanner.exact_version if isinstance(scanner, HasEngines) else scanner.engine_version
+    return None if version is None or not version.signatures else version
+
+
+def version_of_all(each: Sequence[SingleResult]) -> EngineVersion | None:
+    """Return the scope of a verdict that all of several engines gave, None if one of them gave none."""
+    if not all(one.outcome == "clean" and one.signatures for one in each):
+        return None
+    return joined_version([(one.engine, one.signatures) for one in each])
+
+
+def joined_version(versions: Sequence[tuple[str, str]]) -> EngineVersion:
+    """Return engines and signatures as one version; one without a number of its signatures leaves a dash."""
+    return EngineVersion("+".join(engine for engine, _ in versions), "+".join(number or "-" for _, number in versions))
 
 
 async def healths_of(scanner: Scanner) -> Sequence[EngineHealth]:

@@ -21,6 +21,7 @@ from sluice.scanner.protocol import (
     ScannerUnavailable,
     ScanResult,
     SingleResult,
+    joined_version,
 )
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import UnpackReport
@@ -49,19 +50,28 @@ class SeveralScanners:
 
     @property
     def engine_version(self) -> EngineVersion | None:
-        """The versions of all engines together; None while one of them is unavailable, also an optional one.
+        """The versions of the required engines together; None while one of them is away.
 
-        An engine without a number for its signatures leaves those of the whole empty: they may change without notice.
+        Optional ones are not in it: stored files need not be scanned again whenever one comes back.
         """
+        versions = [engine.scanner.engine_version for engine in self._engines if engine.is_required]
+        known = [(version.engine, version.signatures) for version in versions if version is not None]
+        return joined_version(known) if len(known) == len(versions) else None
+
+    @property
+    def exact_version(self) -> EngineVersion | None:
+        """The versions of all engines together; None while one is away or has no number of its signatures."""
         versions = [engine.scanner.engine_version for engine in self._engines]
         known = [(version.engine, version.signatures) for version in versions if version is not None]
-        return _joined(known) if len(known) == len(versions) else None
+        return joined_version(known) if len(known) == len(versions) and all(number for _, number in known) else None
 
     @property
     def scan_limit(self) -> int | None:
         """Bytes of the largest file that every required engine scans to its end; None if unknown or without a limit."""
-        limits = [engine.scanner.scan_limit for engine in self._engines if engine.is_required]
-        return min((limit for limit in limits if limit is not None), default=None)
+        scanners = [engine.scanner for engine in self._engines if engine.is_required]
+        limited = [scanner.scan_limit for scanner in scanners if isinstance(scanner, FindsScanLimit)]
+        known = [limit for limit in limited if limit is not None]
+        return min(known, default=None) if len(known) == len(limited) else None
 
     async def scan(
         self,
@@ -117,12 +127,13 @@ class SeveralScanners:
             _single(result, is_required=engine.is_required)
             for engine, result in zip(self._engines, results, strict=True)
         )
-        whole = _joined([(one.engine, one.signatures) for one in each if one.outcome != "unavailable"])
-        engine, signatures = ("", "") if whole is None else (whole.engine, whole.signatures)
+        required = [result for one, result in zip(self._engines, results, strict=True) if one.is_required]
+        said = [result for result in required if not isinstance(result, ScannerUnavailable)]
+        whole = joined_version([(result.engine, result.signatures) for result in said])
+        engine, signatures = whole.engine, whole.signatures
         found = [result for result in results if isinstance(result, Infected)]
         if found:
             return Infected(found[0].threat, engine, signatures, ms, member=found[0].member, each=each)
-        required = [result for one, result in zip(self._engines, results, strict=True) if one.is_required]
         for result in required:
             if isinstance(result, ScannerUnavailable):
                 return ScannerUnavailable(f"{result.engine}: {result.why}", self.name)
@@ -132,16 +143,7 @@ class SeveralScanners:
         clean = [result for result in results if isinstance(result, Clean)]
         flags = tuple(dict.fromkeys(flag for result in clean for flag in result.flags))
         member = next((result.member for result in clean if result.member), "")
-        # Without the verdict of an optional engine, the whole is no verdict of this version: it is not cached.
-        is_whole = all(one.outcome == "clean" for one in each)
-        return Clean(engine, signatures if is_whole else "", ms, member, flags=flags, each=each)
-
-
-def _joined(versions: Sequence[tuple[str, str]]) -> EngineVersion | None:
-    if not versions:
-        return None
-    signatures = "+".join(numbers) if all(numbers := [number for _, number in versions]) else ""
-    return EngineVersion("+".join(engine for engine, _ in versions), signatures)
+        return Clean(engine, signatures, ms, member, flags=flags, each=each)
 
 
 def _as_part(health: EngineHealth, engine: Engine) -> EngineHealth:

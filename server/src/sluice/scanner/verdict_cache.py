@@ -15,7 +15,16 @@ from hashlib import blake2b
 from typing import Final, Protocol
 
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.scanner.protocol import Clean, EngineVersion, FindsScanLimit, Scanner, ScanResult, healths_of
+from sluice.scanner.protocol import (
+    Clean,
+    EngineVersion,
+    FindsScanLimit,
+    Scanner,
+    ScanResult,
+    exact_version_of,
+    healths_of,
+    version_of_all,
+)
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport
 
@@ -159,6 +168,11 @@ class CachedScanner:
         return self._scanner.engine_version
 
     @property
+    def exact_version(self) -> EngineVersion | None:
+        """That of the scanner behind the cache."""
+        return exact_version_of(self._scanner)
+
+    @property
     def scan_limit(self) -> int | None:
         """That of the scanner behind the cache."""
         return self._scanner.scan_limit
@@ -174,8 +188,8 @@ class CachedScanner:
         started = time.perf_counter()
         # The check of a larger file does not scan it, so there is no report to compare with.
         expected = unpack_report if sealed.size <= CHECK_AND_SCAN_BYTES else None
-        version = self.engine_version
-        if version is not None and version.signatures:
+        version = exact_version_of(self._scanner)
+        if version is not None:
             verdict = await self._cache.get(self._key(sealed, version, tenant_id))
             if verdict is not None and (expected is None or await _digest(expected) == verdict.report):
                 ms = (time.perf_counter() - started) * 1000
@@ -183,8 +197,10 @@ class CachedScanner:
         result = await self._scanner.scan(sealed, tenant_id=tenant_id, unpack_report=unpack_report)
         if isinstance(result, Clean) and result.signatures and len(sealed.sha256) == SHA256_BYTES:
             # Under the version that gave the verdict, which may be older than the newest: a pool's members are updated
-            # one by one.
-            given_by = EngineVersion(result.engine, result.signatures)
+            # one by one. What not all of several engines called clean is not cached.
+            given_by = version_of_all(result.each) if result.each else EngineVersion(result.engine, result.signatures)
+            if given_by is None:
+                return result
             await self._cache.put(
                 self._key(sealed, given_by, tenant_id),
                 CleanVerdict(result.member, result.flags, "" if expected is None else await _digest(expected) or ""),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, tuple_, update
+from sqlalchemy import delete, func, insert, select, tuple_, update
 
 from sluice.access import KeyLimits
 from sluice.db.database import Database
@@ -18,8 +18,6 @@ from sluice.kit.paging import Page, PageRequest
 from sluice.upload_tokens.upload_token import TokenUpload, UploadToken
 
 _SHOWN = [column for column in upload_tokens.c if column.name != "secret_hash"]
-# As the index `ix_decisions_by_token` has it: a parameter in its place would keep SQLite from using that.
-_BY_TOKEN: Final[ColumnElement[bool]] = literal_column("substr(actor_id, 1, 4) = 'utk_'")
 
 # The columns of a token, the status of its tenant, and what the API key that made it is limited to.
 _PRESENTED: Final = Statement(
@@ -102,7 +100,7 @@ async def count_verdicts(connection: Connection, tenant_id: str, token_id: str) 
     """Return how many uploads with a token were judged; those that could not be are not counted."""
     columns = decisions.c
     query = select(func.count()).where(
-        columns.tenant_id == tenant_id, columns.actor_id == token_id, _BY_TOKEN, columns.outcome != "undecided"
+        columns.tenant_id == tenant_id, columns.actor_id == token_id, columns.outcome != "undecided"
     )
     return int((await connection.execute(query)).scalar_one())
 
@@ -127,7 +125,7 @@ async def list_uploads(connection: Connection, tenant_id: str, token_id: str) ->
     columns = decisions.c
     query = (
         select(columns.report_id, columns.file_id, columns.outcome, columns.created_at, columns.actor)
-        .where(columns.tenant_id == tenant_id, columns.actor_id == token_id, _BY_TOKEN)
+        .where(columns.tenant_id == tenant_id, columns.actor_id == token_id)
         .order_by(columns.report_id)
     )
     rows = (await connection.execute(query)).all()

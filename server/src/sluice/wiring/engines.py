@@ -153,6 +153,8 @@ async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
     verdicts = _make_verdict_cache(settings)
     scanner = await _choose_scanner(settings, sandbox, None if settings.verdict_cache_per_tenant else verdicts)
     conditions = f"rules {RULES_VERSION}; passwords {settings.scanner_encrypted}"
+    if settings.icap:  # the same name may mean another service by now
+        conditions += f"; icap {' '.join((*settings.icap, *settings.icap_reqmod))}"
     return CachedScanner(scanner, verdicts, conditions=conditions)
 
 
@@ -223,8 +225,10 @@ async def _make_icap(settings: Settings, name: str) -> IcapScanner:
         address = IcapAddress.parse(settings.icap_addresses[name])
     tls = None
     if address.is_tls:
-        with refusing("SLUICE_ICAP_CA_FILE"):
+        try:
             tls = ssl.create_default_context(cafile=settings.icap_ca_file)
+        except OSError as fault:  # of the file system, or of OpenSSL
+            raise StartRefused(f"SLUICE_ICAP_CA_FILE: {settings.icap_ca_file} holds no certificates.") from fault
     scanner = IcapScanner(
         name,
         address,

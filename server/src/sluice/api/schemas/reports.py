@@ -67,7 +67,6 @@ class ScannerOut(ResponseBody):
     engine: str = Field(description="The engine, as in `SLUICE_SCANNER`.", examples=["icap:av"])
     signatures: str = Field(description="The version of its signatures; empty if it states none.")
     outcome: SingleOutcome
-    detail: str = Field(description="The threat, what was not scanned, or why the engine is unavailable.")
     ms: float = Field(description="How long it took, in milliseconds.")
     required: bool = Field(description="Whether a file is clean only if this engine says so.")
 
@@ -134,7 +133,6 @@ def _scanners(facts: Facts) -> list[ScannerOut] | None:
             engine=one.engine,
             signatures=one.signatures,
             outcome=one.outcome,
-            detail=one.detail,
             ms=round(one.ms, 1),
             required=one.is_required,
         )

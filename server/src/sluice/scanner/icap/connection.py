@@ -7,6 +7,7 @@ unasked is closed: responses carry no number, and the next file must not get the
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -35,6 +36,8 @@ _MOST_PAGE: Final = 1024**2  # of a page that a server returns in place of the f
 _CHUNK_BYTES: Final = 256 * 1024
 # Bytes that were just written are in the page cache; up to this size a thread would cost more than the read.
 _INLINE_READ_BYTES: Final = 64 * 1024
+_PIECE_BYTES: Final = 64 * 1024
+_MOST_IDLE: Final = 32  # connections that are kept
 _TURNS: Final = 3  # of the event loop, until bytes that have arrived can be read
 
 
@@ -52,10 +55,19 @@ class IcapAddress:
         """Return the address. Raise `ValueError` with a sentence for anything else."""
         parts = urlsplit(text)
         with contextlib.suppress(ValueError):  # a port that is no number
-            if parts.scheme in _PORTS and parts.hostname and parts.path not in {"", "/"} and not parts.username:
-                port = parts.port or _PORTS[parts.scheme]
+            is_service = parts.scheme in _PORTS and parts.hostname and parts.path not in {"", "/"}
+            port = parts.port if parts.port is not None else _PORTS.get(parts.scheme, 0)
+            if is_service and port and parts.hostname and "@" not in parts.netloc and not parts.fragment:
                 return cls(text, parts.hostname, port, parts.scheme == "icaps")
         raise ValueError(f"an address of an ICAP service is icap://host:port/service or icaps://…, not {text!r}")
+
+
+class IcapUnreachable(IcapUnavailable):
+    """No connection to the server: it is away, whatever the file is."""
+
+
+class IcapSilent(IcapUnavailable):
+    """The server did not reply to a question in time."""
 
 
 class _Closed(IcapUnavailable):
@@ -80,16 +92,21 @@ class _Connection:
         self.writer = writer
         self.is_broken = False
 
-    async def is_silent(self) -> bool:
-        """Return whether there is nothing to read, neither bytes nor the end."""
-        reading = asyncio.ensure_future(self.reader.read(1))
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)
-        if reading.done():
-            return False
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-        return True
+    async def read_unasked(self) -> bytes | None:
+        """Return what the server has sent without being asked, empty if it has closed the connection, None if nothing.
+
+        A connection that was reset counts as closed.
+        """
+        reading = asyncio.ensure_future(self.reader.read(_CHUNK_BYTES))
+        try:
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+            if not reading.done():
+                return None
+            return b"" if reading.exception() is not None else reading.result()
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
 
     def close(self) -> None:
         self.writer.transport.abort()
@@ -119,28 +136,26 @@ class _Connection:
         if not {"res-body", "req-body", "opt-body"} & sections.keys():
             return _Response(head, status, fields)
         hashed, size = sha256(), 0
-        while chunk := await self._read_chunk():
-            size += len(chunk)
+        while length := await self._read_chunk_length():
+            size += length
             if size > sealed.size + _MOST_PAGE:
                 raise IcapUnavailable("a response that is larger than the file")
-            hashed.update(chunk)
+            while length:
+                piece = await self._read_exactly(min(length, _PIECE_BYTES))
+                hashed.update(piece)
+                length -= len(piece)
+            if await self._read_exactly(2) != b"\r\n":
+                raise IcapUnavailable("a response whose chunks have no end")
+        if await self._read_line():
+            raise IcapUnavailable("a response with fields behind its last chunk")
         is_same = size == sealed.size and hashed.digest() == sealed.sha256
         return _Response(head, status, fields, is_same and status in {None, 200})
 
-    async def _read_chunk(self) -> bytes:
+    async def _read_chunk_length(self) -> int:
         line = (await self._read_line()).partition(b";")[0].strip()
         if not line or len(line) > 8 or line.strip(b"0123456789abcdefABCDEF"):  # noqa: PLR2004  (digits of 4 GiB)
             raise IcapUnavailable("a response whose chunks have no size")
-        if size := int(line, 16):
-            if size > _MOST_PAGE + 500 * 1024**2:
-                raise IcapUnavailable("a response with a chunk that is too large")
-            data = await self._read_exactly(size)
-            if await self._read_exactly(2) != b"\r\n":
-                raise IcapUnavailable("a response whose chunks have no end")
-            return data
-        while await self._read_line():
-            pass  # fields behind the last chunk
-        return b""
+        return int(line, 16)
 
     async def _read_line(self) -> bytes:
         try:
@@ -180,9 +195,7 @@ class IcapClient:
             connection.writer.write(f"OPTIONS {self._line}".encode() + b"Encapsulated: null-body=0\r\n\r\n")
             await connection.writer.drain()
             head = await connection.read_head()
-            if head.sections.keys() - {"null-body"}:
-                connection.is_broken = True  # a body that is of no interest
-            await self._finish(connection, head)
+            connection.is_broken = True  # not kept: a question is asked seldom, and a scan takes a kept one
         return parse_options(head)
 
     async def scan(self, sealed: Sealed, options: Options) -> IcapReply:
@@ -221,7 +234,8 @@ class IcapClient:
                 response = await connection.read_response(sealed)
                 if response.head.status == CONTINUE and not was_whole:
                     response, was_whole = await self._send(connection, b"", sealed, first)
-            if response.head.status not in {200, 201, 204}:
+            # A server that did not read a preview to its end may take the rest for another request.
+            if not was_whole or response.head.status not in {200, 201, 204}:
                 connection.is_broken = True
             reply = judge(
                 response.head,
@@ -285,10 +299,11 @@ class IcapClient:
         """Decide whether a connection is kept. Raise `IcapUnavailable` if there is more than the response on it."""
         if head.closes or connection.is_broken:
             connection.is_broken = True
-        elif not await connection.is_silent():
-            connection.is_broken = True
-            if not connection.reader.at_eof():
-                raise IcapUnavailable("a response with more data after it")
+            return
+        unasked = await connection.read_unasked()
+        connection.is_broken = unasked is not None
+        if unasked:
+            raise IcapUnavailable("a response with more data after it")
 
     @asynccontextmanager
     async def _using(self, connection: _Connection) -> AsyncIterator[_Connection]:
@@ -302,16 +317,21 @@ class IcapClient:
         except OSError as error:
             raise _Closed(f"the connection broke: {_describe(error)}") from error
         finally:
-            if is_kept:
+            if is_kept and len(self._idle) < _MOST_IDLE:
                 self._idle.append(connection)
             else:
                 connection.close()
 
     async def _take(self) -> _Connection | None:
-        """Return a kept connection that the server has left open and silent."""
+        """Return a kept connection on which the server has sent nothing since, nor closed it."""
         while self._idle:
             connection = self._idle.pop()
-            if await connection.is_silent():
+            try:
+                unasked = await connection.read_unasked()
+            except BaseException:
+                connection.close()
+                raise
+            if unasked is None:
                 return connection
             connection.close()
         return None
@@ -328,11 +348,13 @@ class IcapClient:
                     )
                 )
         except TimeoutError as late:
-            raise IcapUnavailable(f"no connection within {self._connect_seconds:g} s") from late
+            raise IcapUnreachable(f"no connection within {self._connect_seconds:g} s") from late
         except ssl.SSLCertVerificationError as error:
-            raise IcapUnavailable(f"its certificate is not trusted: {error.verify_message}") from error
-        except OSError as error:
-            raise IcapUnavailable(f"no connection: {_describe(error)}") from error
+            raise IcapUnreachable("its certificate is not trusted for this address") from error
+        except socket.gaierror as error:
+            raise IcapUnreachable("its name is not found") from error
+        except (OSError, UnicodeError) as error:
+            raise IcapUnreachable(f"no connection: {_describe(error)}") from error
 
 
 @asynccontextmanager
@@ -341,11 +363,13 @@ async def _bounded(seconds: float) -> AsyncIterator[None]:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError as late:
-        raise IcapUnavailable(f"no response within {seconds:g} s") from late
+        raise IcapSilent(f"no response within {seconds:g} s") from late
 
 
-def _describe(error: OSError) -> str:
+def _describe(error: OSError | UnicodeError) -> str:
     """Return the system's message, without paths or addresses."""
+    if isinstance(error, UnicodeError):
+        return "its name is none"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {(error.reason or 'failed').lower().replace('_', ' ')}"
     return os.strerror(error.errno) if error.errno and error.errno > 0 else type(error).__name__

@@ -14,7 +14,7 @@ from typing import Final
 _STATUS: Final = re.compile(r"(ICAP|HTTP)/1\.[01] ([1-5][0-9]{2})(?: ([ -~]*))?")
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*(.*)")
 _SECTION: Final = re.compile(r"(req-hdr|res-hdr|req-body|res-body|opt-body|null-body)=([0-9]{1,9})")
-_TAG: Final = re.compile(r'"?([!#-~]{1,64})"?')
+_TAG: Final = re.compile(r'"?([!#-~]{1,32})"?')  # RFC 3507, section 4.7
 _INFECTION: Final = re.compile(
     r"\s*Type\s*=\s*([0-9])\s*;\s*Resolution\s*=\s*[0-9]\s*;\s*Threat\s*=\s*(.*)", re.IGNORECASE
 )
@@ -81,7 +81,6 @@ class Options:
     methods: tuple[str, ...]
     preview: int | None
     connections: int | None
-    seconds: int | None
     allows_204: bool
     service: str
     tag: str
@@ -117,10 +116,10 @@ def _parse_fields(lines: Iterable[str]) -> Mapping[str, str]:
         field = _FIELD.fullmatch(line)
         if field is None:
             raise IcapUnavailable("a response with a line that is no field")
-        name = field[1].lower()
+        name, value = field[1].lower(), field[2].strip()
         if name in fields and name in {"istag", "encapsulated"}:
-            raise IcapUnavailable(f"a response with two fields {field[1]}")
-        fields[name] = field[2].strip()
+            raise IcapUnavailable(f"a response with two fields {name}")
+        fields[name] = f"{fields[name]}, {value}" if name in fields else value  # none hides another one
     return fields
 
 
@@ -132,10 +131,11 @@ def parse_options(head: Head) -> Options:
         raise IcapUnavailable(describe(head))
     preview = _number(head, "preview")
     return Options(
-        methods=tuple(method.strip().upper() for method in head.fields.get("methods", "").split(",") if method.strip()),
+        methods=tuple(
+            _shown(method).upper()[:20] for method in head.fields.get("methods", "").split(",")[:10] if method
+        ),
         preview=None if preview is None else min(preview, _MOST_PREVIEW),
         connections=_number(head, "max-connections"),
-        seconds=_number(head, "options-ttl"),
         allows_204="204" in head.fields.get("allow", ""),
         service=_shown(head.fields.get("service", ""))[:_MOST_THREAT],
         tag=head.tag,
@@ -157,14 +157,16 @@ def judge(
     """
     if head.status not in {200, 201, 204}:
         raise IcapUnavailable(describe(head))
-    kind, threat = _find_threat({**(http_fields or {}), **head.fields})
-    if kind == _VIRUS:
-        return IcapReply(IcapVerdict.INFECTED, threat, head.tag)
-    if kind is not None:
-        return IcapReply(IcapVerdict.INCOMPLETE, f"a limit or a rule of the server: {threat}", head.tag)
+    found = [_find_threat(fields) for fields in (head.fields, http_fields or {})]
+    for kind, threat in found:
+        if kind == _VIRUS:
+            return IcapReply(IcapVerdict.INFECTED, threat, head.tag)
+    for kind, threat in found:
+        if kind is not None:
+            return IcapReply(IcapVerdict.INCOMPLETE, f"a limit or a rule of the server: {threat}", head.tag)
     if not was_whole:
         return IcapReply(IcapVerdict.UNSEEN, "a verdict before all bytes were sent", head.tag)
-    if head.status == 204 or is_unchanged:  # noqa: PLR2004  (the status of the protocol)
+    if head.status == 204 or (head.status == 200 and is_unchanged):  # noqa: PLR2004  (statuses of the protocol)
         return IcapReply(IcapVerdict.CLEAN, tag=head.tag)
     shown = "" if http_status is None else f" (HTTP {http_status})"
     return IcapReply(IcapVerdict.INCOMPLETE, f"the server returns other content{shown} and names no threat", head.tag)
@@ -172,7 +174,7 @@ def judge(
 
 def describe(head: Head) -> str:
     """Return a status of the server in a few words."""
-    return f"it replies {head.status} {head.reason}".rstrip()
+    return f"it replies {head.status} {head.reason[:_MOST_THREAT]}".rstrip()
 
 
 def _find_threat(fields: Mapping[str, str]) -> tuple[str | None, str]:

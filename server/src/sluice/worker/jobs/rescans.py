@@ -153,7 +153,8 @@ class Rescans:
                 now,
                 again_after=again_after,
                 threat=scanned.threat,
-                is_clean=scanned.outcome == "clean",
+                # A threat that another engine found is not taken back while that one is silent.
+                is_clean=scanned.outcome == "clean" and all(one.outcome == "clean" for one in scanned.each),
             )
             if outcome is None:
                 return
