@@ -79,6 +79,7 @@ async def test_stopped_zygote_returns_no_worker_and_is_replaced(
 async def test_hung_zygote_is_replaced(open_sandbox: OpenSandbox, run: RunJob, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = await open_sandbox(wait_seconds=60)
     assert sandbox._pool is not None
+    await asyncio.gather(*sandbox._pool._spawn_tasks)  # a child on its way would serve the file
     os.kill(sandbox._pool.supervisor.pid, signal.SIGSTOP)
     for child in list(sandbox._pool._workers):
         sandbox._pool.discard(child)
