@@ -29,7 +29,7 @@ from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.icap.connection import IcapAddress
 from sluice.scanner.icap.scanner import IcapScanner
 from sluice.scanner.redis_verdict_cache import RedisVerdictCache
-from sluice.scanner.several import Engine, SeveralScanners
+from sluice.scanner.several import ConfiguredScanner, SeveralScanners
 from sluice.scanner.verdict_cache import CleanVerdict, MemoryVerdictCache, VerdictCache, VerdictKey
 from sluice.settings import Settings
 from sluice.uploads.inspection import examine
@@ -284,7 +284,7 @@ async def main(folder: Path, small: int, rounds: int) -> None:
                 "clamd alone (FILDES)": clamd_alone(clamd),
                 "Sluice, by itself (a re-scan)": with_scanner(scanner),
                 "the same clamd behind c-icap": with_scanner(icap),
-                "both at once": with_scanner(SeveralScanners([Engine(scanner), Engine(icap)])),
+                "both at once": with_scanner(SeveralScanners([ConfiguredScanner(scanner), ConfiguredScanner(icap)])),
             }
             uploaded = {
                 "check alone": with_check(None, sandbox),

@@ -10,7 +10,7 @@ import pytest
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.scanner import Clean, EngineVersion, Incomplete, Infected, Scanner, ScannerUnavailable, ScanResult
 from sluice.scanner.protocol import version_of_all
-from sluice.scanner.several import Engine, SeveralScanners
+from sluice.scanner.several import ConfiguredScanner, SeveralScanners
 from tests.rows import each_row
 from tests.scanner.conftest import Seal, scanned
 
@@ -44,7 +44,7 @@ class Canned:
 
 def several(required: Sequence[ScanResult], optional: Sequence[ScanResult] = ()) -> SeveralScanners:
     engines = [(result, True) for result in required] + [(result, False) for result in optional]
-    return SeveralScanners([Engine(Canned(result), is_required) for result, is_required in engines])
+    return SeveralScanners([ConfiguredScanner(Canned(result), is_required) for result, is_required in engines])
 
 
 @each_row(
@@ -99,18 +99,21 @@ async def test_optional_engine_that_is_late_is_not_waited_for(seal: Seal, monkey
             return self.result
 
     monkeypatch.setattr("sluice.scanner.several._OPTIONAL_SECONDS", 0.01)
-    result = await scanned(SeveralScanners([Engine(Canned(OK)), Engine(Late(BAD), is_required=False)]), seal(b"words"))
+    result = await scanned(
+        SeveralScanners([ConfiguredScanner(Canned(OK)), ConfiguredScanner(Late(BAD), is_required=False)]),
+        seal(b"words"),
+    )
     assert isinstance(result, Clean)
     assert [one.outcome for one in result.each] == ["clean", "unavailable"]
 
 
 def test_version_of_the_whole_is_that_of_the_required_engines() -> None:
     first, second, away = Canned(OK, EngineVersion("a", "1")), Canned(OK, EngineVersion("b", "2")), Canned(AWAY)
-    both = SeveralScanners([Engine(first), Engine(second, is_required=False)])
+    both = SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(second, is_required=False)])
     assert (both.engine_version, both.exact_version) == (EngineVersion("a", "1"), EngineVersion("a+b", "1+2"))
-    partial = SeveralScanners([Engine(first), Engine(away, is_required=False)])
+    partial = SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(away, is_required=False)])
     assert (partial.engine_version, partial.exact_version) == (EngineVersion("a", "1"), None)
-    assert SeveralScanners([Engine(first), Engine(away)]).engine_version is None
+    assert SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(away)]).engine_version is None
 
 
 def test_version_of_many_engines_fits_into_the_row_of_a_file() -> None:
@@ -129,4 +132,4 @@ async def test_optional_engine_that_is_down_leaves_the_scanner_degraded() -> Non
 def test_one_engine_at_least_is_required() -> None:
     scanner: Scanner = Canned(OK)
     with pytest.raises(ValueError, match="not optional"):
-        SeveralScanners([Engine(scanner, is_required=False)])
+        SeveralScanners([ConfiguredScanner(scanner, is_required=False)])

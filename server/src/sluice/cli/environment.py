@@ -39,11 +39,11 @@ def read_settings() -> "Settings":
     try:
         return Settings()
     except ValidationError as fault:
+        # What concerns several settings names them itself.
+        places = ("".join(f"_{part}" for part in error["loc"]).upper() for error in fault.errors())
+        messages = (error["msg"].removeprefix("Value error, ") for error in fault.errors())
         wrong = "; ".join(
-            "_".join(("SLUICE", *map(str, error["loc"]))).upper() + ": " + error["msg"].removeprefix("Value error, ")
-            if error["loc"]
-            else error["msg"].removeprefix("Value error, ")
-            for error in fault.errors()
+            f"SLUICE{name}: {text}" if name else text for name, text in zip(places, messages, strict=True)
         )
         raise CommandRefused(f"The settings are wrong. {wrong}.", Exit.USAGE) from fault
     except SettingsError as fault:

@@ -32,7 +32,7 @@ _STATES: Final = list(EngineState)  # the worst last
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ConfiguredScanner:
     """One of several scanners."""
 
     scanner: Scanner
@@ -42,7 +42,7 @@ class Engine:
 class SeveralScanners:
     """Asks all of its engines, and closes them with itself. At least one is required."""
 
-    def __init__(self, engines: Sequence[Engine]) -> None:
+    def __init__(self, engines: Sequence[ConfiguredScanner]) -> None:
         if not any(engine.is_required for engine in engines):
             raise ValueError("expected at least one scanner that is not optional")
         self.name = "+".join(engine.scanner.name for engine in engines)
@@ -146,7 +146,7 @@ class SeveralScanners:
         return Clean(engine, signatures, ms, member, flags=flags, each=each)
 
 
-def _as_part(health: EngineHealth, engine: Engine) -> EngineHealth:
+def _as_part(health: EngineHealth, engine: ConfiguredScanner) -> EngineHealth:
     if engine.scanner.name == "builtin" and health.state is EngineState.DEGRADED:
         return replace(health, state=EngineState.UP, detail="")  # it stands beside an antivirus, not in place of one
     if engine.is_required:

@@ -28,7 +28,7 @@ from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice.scanner.icap.connection import IcapAddress
 from sluice.scanner.icap.scanner import GRACE_SECONDS, IcapScanner
 from sluice.scanner.off import NoScanner
-from sluice.scanner.several import Engine, SeveralScanners
+from sluice.scanner.several import ConfiguredScanner, SeveralScanners
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache, VerdictCache
 from sluice.settings import Settings
 from sluice.wiring.refusal import StartRefused, refusing
@@ -165,7 +165,7 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictC
     if settings.scanner == ("auto",):
         return await _choose_clamd_or_rules(settings, sandbox, shared)
     optional = settings.scanner_optional
-    engines: list[Engine] = []
+    engines: list[ConfiguredScanner] = []
     for name in settings.scanner:
         scanner: Scanner
         if name == "clamd":
@@ -174,10 +174,10 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictC
             scanner = BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
         else:
             scanner = await _make_icap(settings, name.removeprefix("icap:"))
-        engines.append(Engine(scanner, name not in optional))
+        engines.append(ConfiguredScanner(scanner, name not in optional))
     # Our own rules see every file, and are the first to see it. clamd's scan includes them.
     if not any(engine.is_required and engine.scanner.name in {"clamd", "builtin"} for engine in engines):
-        engines.insert(0, Engine(BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)))
+        engines.insert(0, ConfiguredScanner(BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)))
     return engines[0].scanner if len(engines) == 1 else SeveralScanners(engines)
 
 

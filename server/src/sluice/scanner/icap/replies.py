@@ -108,7 +108,7 @@ def _parse_fields(lines: Iterable[str]) -> Mapping[str, str]:
     fields: dict[str, str] = {}
     name = ""
     for line in lines:
-        if line[:1] in {" ", "\t"} and name:  # a long value goes on in the next line
+        if line[:1] in {" ", "\t"} and name:  # a value that is continued on the next line
             fields[name] += "\n" + line.strip()
             continue
         if not line:

@@ -1,8 +1,8 @@
 """The scanner engine `icap:NAME`: an antivirus behind an ICAP server judges the file as it is.
 
 The server is watched: it is in service while it replies and finds the test virus, plain and in a zip archive. How large
-a file it scans to its end is found by trying, in the background, since a server may pass what is beyond its limit
-without a notice; a file that the server cannot judge is unavailable and takes it out of service for no other. Our own
+a file it scans to its end is found by trying, in the background, since a server may silently pass what is beyond its
+limit; a file that the server cannot judge is unavailable and takes it out of service for no other. Our own
 rules are not run here: `several` has them scan beside this engine.
 """
 
@@ -228,7 +228,7 @@ class IcapScanner:
             self._begin_search(size)
             if self._search is None:
                 break
-            await asyncio.wait({self._search})  # of all who wait; whoever leaves does not end it
+            await asyncio.wait({self._search})  # shared by all scans that wait; a cancelled one does not end it
             if self._known is known:
                 raise IcapUnavailable("how large files it scans could not be found out")
 
