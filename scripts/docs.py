@@ -25,6 +25,7 @@ from docs_pages.messages import messages_page
 from docs_pages.metrics import metrics_page
 from docs_pages.reasons import reasons_page
 from docs_pages.reference import api_page, openapi_page
+from docs_pages.runbooks import runbooks_page
 from docs_pages.settings import settings_page
 from docs_pages.word_count import count_words
 
@@ -36,6 +37,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "messages.md": messages_page,
     "settings.md": settings_page,
     "metrics.md": metrics_page,
+    "runbooks.md": runbooks_page,
     "cli.md": cli_page,
     "blank.md": blank_page,
     "not-blank.md": not_blank_page,

@@ -59,6 +59,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "lifecycle.md",
         "console.md",
         "operations.md",
+        "runbooks.md",
     ),
     "Reference": (
         "reference/api.md",

@@ -1,8 +1,9 @@
-"""The alert rules: promtool confirms when each fires, and each has a section in the runbook."""
+"""The alert rules: promtool confirms when each fires, and each has a runbook."""
 
-import re
 import shutil
 from pathlib import Path
+
+import yaml
 
 from tests.docs.pages import anchors
 from tests.required import require
@@ -12,13 +13,15 @@ from tests.servers import run
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "prometheus" / "sluice.rules.yml"
 CASES = Path(__file__).parent / "sluice.rules.test.yml"
-ALERTS = re.findall(r"- alert: (\w+)\n", RULES.read_text())
+RULES_BY_ALERT = {rule["alert"]: rule for rule in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]}
+ALERTS = list(RULES_BY_ALERT)
+RUNBOOK = ("meaning", "seen_from_outside", "look", "do")
 
 
 def test_promtool_confirms_when_alerts_fire(tmp_path: Path) -> None:
     require("Prometheus", "promtool", apt="prometheus")
-    for file in (RULES, CASES):
-        shutil.copy(file, tmp_path)
+    shutil.copy(CASES, tmp_path)
+    (tmp_path / RULES.name).write_text(_without_runbooks())
     assert "SUCCESS" in run(["promtool", "test", "rules", str(tmp_path / CASES.name)])
 
 
@@ -31,14 +34,16 @@ def test_alert_has_a_firing_and_a_silent_case(alert: str) -> None:
 
 @each_row("alert", ALERTS)
 def test_alert_has_a_complete_runbook_section(alert: str) -> None:
-    page = ROOT / "docs" / "operations.md"
-    assert f"runbook: docs/operations.md#{alert.lower()}\n" in RULES.read_text()
-    assert alert.lower() in anchors(page.read_text())
-    section = re.search(rf"^### {alert}$(.*?)(?=^#|\Z)", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert section, alert
-    for part in ("**Seen from outside.**", "**Look.**", "**Do.**"):
-        assert part in section[1], f"{alert} has no {part}"
+    annotations = RULES_BY_ALERT[alert]["annotations"]
+    assert annotations["runbook"] == f"docs/runbooks.md#{alert.lower()}"
+    assert alert.lower() in anchors((ROOT / "docs" / "runbooks.md").read_text())
+    assert all(annotations[part].endswith((".", "?")) for part in RUNBOOK)
 
 
-def test_runbook_sections_match_the_alerts() -> None:
-    assert re.findall(r"^### (Sluice\w+)$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE) == ALERTS
+def _without_runbooks() -> str:
+    """Return the rules without the texts that promtool would compare with each case."""
+    groups = yaml.safe_load(RULES.read_text())
+    for rule in groups["groups"][0]["rules"]:
+        for part in RUNBOOK:
+            del rule["annotations"][part]
+    return yaml.safe_dump(groups)
