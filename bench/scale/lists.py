@@ -211,6 +211,7 @@ class _Client:
         self._connection = http.client.HTTPConnection("127.0.0.1", sluice.port)
 
     def reconnect(self) -> None:
+        """Open a new connection with the next request."""
         self._connection.close()
 
     def milliseconds(self) -> float:

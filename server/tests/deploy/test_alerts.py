@@ -46,4 +46,4 @@ def _without_runbooks() -> str:
     for rule in groups["groups"][0]["rules"]:
         for part in RUNBOOK:
             del rule["annotations"][part]
-    return yaml.safe_dump(groups)
+    return str(yaml.safe_dump(groups))
