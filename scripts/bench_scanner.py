@@ -262,7 +262,7 @@ async def main(folder: Path, small: int, rounds: int) -> None:
     database_of(SIGNATURES, folder / "clamd" / "db" / "many")
     with (
         running_clamd(folder / "clamd", LARGEST | WITHOUT_CACHE) as clamd,
-        running_c_icap(folder / "c-icap", clamd) as c_icap,
+        running_c_icap(folder / "c-icap", clamd_port=clamd.port) as c_icap,
         running_redis(folder / "redis") as redis,
     ):
         async with AsyncExitStack() as stack:

@@ -29,7 +29,7 @@ LARGE = b"0123456789abcdef" * (MIB // 4)
 
 @pytest.fixture(scope="module")
 def c_icap(clamd: Clamd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CIcap]:
-    with running_c_icap(tmp_path_factory.mktemp("c-icap"), clamd) as server:
+    with running_c_icap(tmp_path_factory.mktemp("c-icap"), clamd_port=clamd.port) as server:
         yield server
 
 

@@ -1,4 +1,4 @@
-"""Several real clamds that a test can stop and start again, each always at the same address."""
+"""Real scanners that a test can stop and start again, each always at the same address: clamds, and a c-icap before one."""
 
 import os
 import signal
@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.servers import free_port
+from tests.servers.c_icap import CIcap, running_c_icap
 from tests.servers.clamd import Clamd, running_clamd
 
 
@@ -24,6 +25,10 @@ class Member:
     @property
     def address(self) -> str:
         return f"unix:{self._folder / 'clamd.sock'}"
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     @property
     def log(self) -> str:
@@ -54,6 +59,36 @@ class Member:
     def _clean_up(self) -> None:
         self._running.close()
         self._clamd = None
+
+
+class IcapMember:
+    """A c-icap that asks a clamd, which is created by the first `start`."""
+
+    def __init__(self, folder: Path, behind: Member) -> None:
+        self._folder = folder
+        self._behind = behind
+        self._port = free_port()
+        self._running = ExitStack()
+        self._server: CIcap | None = None
+
+    @property
+    def address(self) -> str:
+        return f"icap://127.0.0.1:{self._port}/avscan"
+
+    def start(self) -> None:
+        """Start it and wait until it responds. A no-op while it runs."""
+        if self._server is None:
+            server = running_c_icap(self._folder, clamd_port=self._behind.port, port=self._port)
+            self._server = self._running.enter_context(server)
+
+    def kill(self) -> None:
+        """Kill it and the processes that it forked, like a crash. A no-op while it is stopped."""
+        if self._server is not None:
+            pid = self._server.pid
+            for each in (pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())):
+                os.kill(each, signal.SIGKILL)
+            self._running.close()
+            self._server = None
 
 
 @contextmanager

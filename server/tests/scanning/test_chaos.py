@@ -1,17 +1,22 @@
-"""Uploads while clamds are killed and restarted at random: each is accepted with a recorded scan, or gets 503."""
+"""Uploads while scanners are killed and restarted at random: each is accepted with a recorded scan, or gets 503.
+
+Two clamds are one engine, a c-icap before a third clamd is another, and both are required.
+"""
 
 import random
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
 from tests.deployments import Deployments
 from tests.run_length import amount
-from tests.scanning.members import Member, running_members
+from tests.scanning.members import IcapMember, Member, running_members
 from tests.scanning.pictures import noise_png
 from tests.service import ApiClient, running_service
 
@@ -37,7 +42,7 @@ def upload_picture(client: ApiClient, context: str, number: int) -> UploadResult
     return UploadResult(infected, response.status_code, " ".join(body.get("errors", [])), file_id)
 
 
-def kill_and_restart(members: Sequence[Member], stop: threading.Event) -> int:
+def kill_and_restart(members: Sequence[Member | IcapMember], stop: threading.Event) -> int:
     """Kill random members, sometimes all, and restart them, until `stop` is set. Return how many were killed."""
     rng, killed = random.Random(4), 0
     while not stop.is_set():
@@ -60,12 +65,20 @@ def test_every_upload_is_scanned_or_gets_503(deployments: Deployments, tmp_path:
     numbers += range(0, total, INFECTED_EVERY)
     random.Random(2).shuffle(numbers)
     stop = threading.Event()
-    with running_members(tmp_path, 3) as members:
-        deployment, addresses = deployments.fresh("sqlite-local"), ",".join(member.address for member in members)
-        with running_service(deployment, SCANNER="clamd", CLAMD=addresses) as service, ThreadPoolExecutor(9) as threads:
+    with running_members(tmp_path, 3) as (*pool, behind), ExitStack() as ends:
+        icap = IcapMember(tmp_path / "c-icap", behind)
+        ends.callback(icap.kill)
+        icap.start()
+        settings = {
+            "SCANNER": "clamd,icap:av",
+            "CLAMD": ",".join(member.address for member in pool),
+            "ICAP": f"av={icap.address}",
+        }
+        deployment = deployments.fresh("sqlite-local")
+        with running_service(deployment, **settings) as service, ThreadPoolExecutor(9) as threads:
             client = service.new_client()
             context = client.create_context()
-            killer = threads.submit(kill_and_restart, members, stop)
+            killer = threads.submit(kill_and_restart, (*pool, behind, icap), stop)
             try:
                 sent = list(threads.map(lambda number: upload_picture(client, context, number), numbers))
             finally:
@@ -88,6 +101,7 @@ def check_results(client: ApiClient, sent: Sequence[UploadResult], clean: int) -
     assert set(scans) == accepted
     for scan in scans.values():
         assert (scan["outcome"], scan["cached"]) == ("clean", False)
-        assert scan["engine"].startswith("clamd 1.")
+        assert [(one["engine"], one["outcome"]) for one in scan["each"]] == [(ANY, "clean"), ("icap:av", "clean")]
+        assert scan["each"][0]["engine"].startswith("clamd 1.")
         assert scan["ms"] > 0
     assert len(client.object_keys()) == len(accepted)

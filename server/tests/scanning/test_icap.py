@@ -37,7 +37,7 @@ def scene(deployments: Deployments, tmp_path_factory: pytest.TempPathFactory) ->
         folder, port, server = tmp_path_factory.mktemp("c-icap"), free_port(), ends.enter_context(ExitStack())
 
         def start() -> CIcap:
-            return server.enter_context(running_c_icap(folder, clamd, port=port))
+            return server.enter_context(running_c_icap(folder, clamd_port=clamd.port, port=port))
 
         icap = f"av={start().address()},second=icap://127.0.0.1:1/av"
         settings = {"SCANNER": "icap:av,icap:second", "ICAP": icap, "SCANNER_OPTIONAL": "icap:second"}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tests.required import require
 from tests.servers import daemon, free_port
-from tests.servers.clamd import Clamd
 
 _MODULES = "/usr/lib/x86_64-linux-gnu/c_icap"
 _CONFIGURATION = """\
@@ -52,12 +51,12 @@ class CIcap:
 
 
 @contextmanager
-def running_c_icap(folder: Path, clamd: Clamd, *, port: int | None = None) -> Iterator[CIcap]:
+def running_c_icap(folder: Path, *, clamd_port: int, port: int | None = None) -> Iterator[CIcap]:
     """Run c-icap in `folder` until the block ends. Skips the test when it is not installed."""
     require("c-icap", "c-icap", apt="c-icap libc-icap-mod-virus-scan")
     folder.mkdir(parents=True, exist_ok=True)
     own = port or free_port()
-    values = {"folder": folder, "port": own, "modules": _MODULES, "clamd_port": clamd.port}
+    values = {"folder": folder, "port": own, "modules": _MODULES, "clamd_port": clamd_port}
     (folder / "c-icap.conf").write_text(_CONFIGURATION.format(**values))
     command = ["c-icap", "-N", "-f", str(folder / "c-icap.conf")]
     with daemon(command, folder / "c-icap.log", ready=lambda: _is_ready(own)) as process:

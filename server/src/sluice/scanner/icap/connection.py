@@ -108,6 +108,13 @@ class _Connection:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
+    async def send(self, data: bytes) -> None:
+        try:
+            self.writer.write(data)
+        except RuntimeError as closed:  # how uvloop refuses to write to a connection that was lost
+            raise ConnectionResetError("the connection is closed") from closed
+        await self.writer.drain()
+
     def close(self) -> None:
         self.writer.transport.abort()
 
@@ -192,8 +199,7 @@ class IcapClient:
     async def options(self) -> Options:
         """Return what the server says of the service."""
         async with self._using(await self._open()) as connection, _bounded(self._connect_seconds):
-            connection.writer.write(f"OPTIONS {self._line}".encode() + b"Encapsulated: null-body=0\r\n\r\n")
-            await connection.writer.drain()
+            await connection.send(f"OPTIONS {self._line}".encode() + b"Encapsulated: null-body=0\r\n\r\n")
             head = await connection.read_head()
             connection.is_broken = True  # not kept: a question is asked seldom, and a scan takes a kept one
         return parse_options(head)
@@ -229,8 +235,7 @@ class IcapClient:
                 first = min(preview, sealed.size)
                 was_whole = first == sealed.size
                 data = await _read(sealed, 0, first)
-                connection.writer.write(request + _chunk(data) + (b"0; ieof\r\n\r\n" if was_whole else b"0\r\n\r\n"))
-                await connection.writer.drain()
+                await connection.send(request + _chunk(data) + (b"0; ieof\r\n\r\n" if was_whole else b"0\r\n\r\n"))
                 response = await connection.read_response(sealed)
                 if response.head.status == CONTINUE and not was_whole:
                     response, was_whole = await self._send(connection, b"", sealed, first)
@@ -274,12 +279,10 @@ class IcapClient:
             while at < sealed.size:
                 data = await _read(sealed, at, min(_CHUNK_BYTES, sealed.size - at))
                 at += len(data)
-                connection.writer.write(opening + _chunk(data) + (b"0\r\n\r\n" if at == sealed.size else b""))
-                await connection.writer.drain()
+                await connection.send(opening + _chunk(data) + (b"0\r\n\r\n" if at == sealed.size else b""))
                 opening = b""
             if opening:
-                connection.writer.write(opening + b"0\r\n\r\n")
-                await connection.writer.drain()
+                await connection.send(opening + b"0\r\n\r\n")
 
         reading, sending = asyncio.ensure_future(connection.read_response(sealed)), asyncio.ensure_future(send())
         try:
