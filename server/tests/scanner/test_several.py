@@ -11,6 +11,7 @@ from sluice.kit.health import EngineHealth, EngineState
 from sluice.scanner import Clean, EngineVersion, Incomplete, Infected, Scanner, ScannerUnavailable, ScanResult
 from sluice.scanner.protocol import version_of_all
 from sluice.scanner.several import ConfiguredScanner, SeveralScanners
+from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache
 from tests.rows import each_row
 from tests.scanner.conftest import Seal, scanned
 
@@ -92,6 +93,16 @@ async def test_only_a_verdict_of_all_engines_is_cached(seal: Seal) -> None:
     assert unnumbered.signatures == "1+-", "other signatures of the first engine are another version"
 
 
+async def test_cached_verdict_names_every_engine_that_gave_it(seal: Seal) -> None:
+    engines = [ConfiguredScanner(Canned(replace(OK, engine=name), EngineVersion(name, "1"))) for name in ("a", "b")]
+    scanner = CachedScanner(SeveralScanners(engines), MemoryVerdictCache(), conditions="")
+    first, second = [await scanned(scanner, seal(b"words")) for _ in range(2)]
+    assert isinstance(first, Clean)
+    assert isinstance(second, Clean)
+    assert (first.cached, second.cached) == (False, True)
+    assert [(one.engine, one.outcome) for one in second.each] == [("a", "clean"), ("b", "clean")]
+
+
 async def test_optional_engine_that_is_late_is_not_waited_for(seal: Seal, monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(Canned):
         async def scan(self, *_given: Any, **_more: Any) -> ScanResult:
@@ -110,9 +121,12 @@ async def test_optional_engine_that_is_late_is_not_waited_for(seal: Seal, monkey
 def test_version_of_the_whole_is_that_of_the_required_engines() -> None:
     first, second, away = Canned(OK, EngineVersion("a", "1")), Canned(OK, EngineVersion("b", "2")), Canned(AWAY)
     both = SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(second, is_required=False)])
-    assert (both.engine_version, both.exact_version) == (EngineVersion("a", "1"), EngineVersion("a+b", "1+2"))
+    assert (both.engine_version, version_of_all(both.clean_results)) == (
+        EngineVersion("a", "1"),
+        EngineVersion("a+b", "1+2"),
+    )
     partial = SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(away, is_required=False)])
-    assert (partial.engine_version, partial.exact_version) == (EngineVersion("a", "1"), None)
+    assert (partial.engine_version, partial.clean_results) == (EngineVersion("a", "1"), ())
     assert SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(away)]).engine_version is None
 
 

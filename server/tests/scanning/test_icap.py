@@ -10,6 +10,7 @@ from tests.api.responses import assert_rejected, data
 from tests.deployments import Deployments
 from tests.inspection.threats.containers import MISSED_BY_CLAMD, REQUIRED_CONTAINERS
 from tests.inspection.threats.packed_files import EICAR
+from tests.observe.metrics_page import read_metrics
 from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.servers import free_port
@@ -76,6 +77,10 @@ def test_report_says_what_each_engine_said_and_health_how_each_is(scene: Scene, 
         "icap:second": "degraded",
     }
     assert engines["icap:second"]["detail"] == "optional; no connection: Connection refused"
+    metrics = read_metrics(scene.service.url)
+    for name, outcome in (("icap:av", "infected"), ("builtin", "clean"), ("icap:second", "unavailable")):
+        assert metrics("sluice_engine_results_total", engine=name, outcome=outcome) >= 1, (name, outcome)
+    assert metrics("sluice_engine_scan_seconds_count", engine="icap:av") >= 2
 
 
 def test_upload_is_503_while_a_required_engine_is_away_and_recovers(scene: Scene, context: str) -> None:

@@ -70,6 +70,20 @@ STAGE_SECONDS: Final = Histogram(
     buckets=_FINE,
     registry=REGISTRY,
 )
+ENGINE_SECONDS: Final = Histogram(
+    "sluice_engine_scan_seconds",
+    "Seconds by scanner, if there are several, for files whose verdict was not cached; `scan` of `sluice_stage_seconds` "
+    "is the time of all.",
+    ("engine",),
+    buckets=_FINE,
+    registry=REGISTRY,
+)
+ENGINE_RESULTS: Final = Counter(
+    "sluice_engine_results_total",
+    "Results by scanner, if there are several: `clean`, `infected`, `incomplete`, `unavailable`.",
+    ("engine", "outcome"),
+    registry=REGISTRY,
+)
 REQUESTS: Final = Counter(
     "sluice_http_requests_total",
     "Requests with a response, by the route's path as the API reference writes it.",

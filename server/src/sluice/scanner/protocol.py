@@ -163,26 +163,31 @@ class HasEngines(Protocol):
     """A scanner that asks several engines."""
 
     @property
-    def exact_version(self) -> EngineVersion | None:
-        """The scope of a verdict of all engines, also optional ones.
+    def clean_results(self) -> Sequence[SingleResult]:
+        """The results of all engines, also optional ones, that a cached clean verdict stands for.
 
-        None while one of them is away, or states no number of its signatures: then nothing may be cached.
+        Empty while one of them is away, or states no number of its signatures: then nothing may be cached.
         """
+        ...
 
     async def healths(self) -> Sequence[EngineHealth]:
         """Return the health of every engine. Never raises."""
         ...
 
 
-def exact_version_of(scanner: Scanner) -> EngineVersion | None:
-    """Return the scope of a verdict that may be cached; None if none may."""
-    version = scanner.exact_version if isinstance(scanner, HasEngines) else scanner.engine_version
-    return None if version is None or not version.signatures else version
+def clean_results_of(scanner: Scanner) -> Sequence[SingleResult]:
+    """Return the results of each engine that a cached clean verdict stands for; empty if none may be cached."""
+    if isinstance(scanner, HasEngines):
+        return scanner.clean_results
+    version = scanner.engine_version
+    if version is None or not version.signatures:
+        return ()
+    return (SingleResult(version.engine, version.signatures, "clean", 0.0),)
 
 
 def version_of_all(each: Sequence[SingleResult]) -> EngineVersion | None:
-    """Return the scope of a verdict that all of several engines gave, None if one of them gave none."""
-    if not all(one.outcome == "clean" and one.signatures for one in each):
+    """Return the scope of a verdict that all of these engines gave, None if one of them gave none."""
+    if not each or not all(one.outcome == "clean" and one.signatures for one in each):
         return None
     return joined_version([(one.engine, one.signatures) for one in each])
 

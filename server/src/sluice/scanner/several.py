@@ -59,11 +59,16 @@ class SeveralScanners:
         return joined_version(known) if len(known) == len(versions) else None
 
     @property
-    def exact_version(self) -> EngineVersion | None:
-        """The versions of all engines together; None while one is away or has no number of its signatures."""
-        versions = [engine.scanner.engine_version for engine in self._engines]
-        known = [(version.engine, version.signatures) for version in versions if version is not None]
-        return joined_version(known) if len(known) == len(versions) and all(number for _, number in known) else None
+    def clean_results(self) -> Sequence[SingleResult]:
+        """The results of all engines that a cached verdict stands for; see `HasEngines`."""
+        versions = [(engine.scanner.engine_version, engine.is_required) for engine in self._engines]
+        if not all(version is not None and version.signatures for version, _ in versions):
+            return ()
+        return tuple(
+            SingleResult(version.engine, version.signatures, "clean", 0.0, is_required=is_required)
+            for version, is_required in versions
+            if version is not None
+        )
 
     @property
     def scan_limit(self) -> int | None:

@@ -21,7 +21,8 @@ from sluice.scanner.protocol import (
     FindsScanLimit,
     Scanner,
     ScanResult,
-    exact_version_of,
+    SingleResult,
+    clean_results_of,
     healths_of,
     version_of_all,
 )
@@ -168,9 +169,9 @@ class CachedScanner:
         return self._scanner.engine_version
 
     @property
-    def exact_version(self) -> EngineVersion | None:
-        """That of the scanner behind the cache."""
-        return exact_version_of(self._scanner)
+    def clean_results(self) -> Sequence[SingleResult]:
+        """Those of the scanner behind the cache."""
+        return clean_results_of(self._scanner)
 
     @property
     def scan_limit(self) -> int | None:
@@ -188,12 +189,21 @@ class CachedScanner:
         started = time.perf_counter()
         # The check of a larger file does not scan it, so there is no report to compare with.
         expected = unpack_report if sealed.size <= CHECK_AND_SCAN_BYTES else None
-        version = exact_version_of(self._scanner)
+        each = clean_results_of(self._scanner)
+        version = version_of_all(each)
         if version is not None:
             verdict = await self._cache.get(self._key(sealed, version, tenant_id))
             if verdict is not None and (expected is None or await _digest(expected) == verdict.report):
                 ms = (time.perf_counter() - started) * 1000
-                return Clean(version.engine, version.signatures, ms, verdict.member, cached=True, flags=verdict.flags)
+                return Clean(
+                    version.engine,
+                    version.signatures,
+                    ms,
+                    verdict.member,
+                    cached=True,
+                    flags=verdict.flags,
+                    each=tuple(each) if len(each) > 1 else (),
+                )
         result = await self._scanner.scan(sealed, tenant_id=tenant_id, unpack_report=unpack_report)
         if isinstance(result, Clean) and result.signatures and len(sealed.sha256) == SHA256_BYTES:
             # Under the version that gave the verdict, which may be older than the newest: a pool's members are updated

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sluice.errors import ServiceUnavailable
 from sluice.observe.log import log
+from sluice.observe.metrics import ENGINE_RESULTS, ENGINE_SECONDS
 from sluice.observe.stages import staged
 from sluice.scanner import (
     CHECK_AND_SCAN_BYTES,
@@ -142,6 +143,11 @@ async def scan(
         raise ServiceUnavailable("malware scanner")
     engine, signatures, ms, member = result.engine, result.signatures, result.ms, result.member
     each = result.each
+    for one in each if not (isinstance(result, Clean) and result.cached) else ():
+        name = one.engine.partition(" ")[0]  # without its version
+        ENGINE_RESULTS.labels(name, one.outcome).inc()
+        if one.outcome != "unavailable":
+            ENGINE_SECONDS.labels(name).observe(one.ms / 1000)
     match result:
         case Clean():
             return ScanFact("clean", None, "", engine, signatures, ms, member, result.cached, result.flags, each)
