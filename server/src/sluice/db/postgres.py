@@ -29,6 +29,10 @@ _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///pat
 _GRACE_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
 _IDLE_SWEEP_SECONDS: Final = 30.0
+# Every statement of the service is served by an index. PostgreSQL's defaults expect slow disks, and its estimates take
+# two conditions on one column for independent: among a million rows it would read a whole table, in several processes,
+# for a page of fifty.
+_PLANNER: Final = {"random_page_cost": "1.1", "max_parallel_workers_per_gather": "0", "jit": "off"}
 # After these a late response may still arrive on the connection; or its server is no longer the primary, or is shutting
 # down.
 _CONNECTION_LOST: Final = (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalClientError)
@@ -86,13 +90,13 @@ def postgres_engine(url: str, options: PostgresOptions) -> AsyncEngine:
     )
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
     event.listen(engine.sync_engine, "handle_error", _discard_lost_connection)
-    timeouts = _timeouts(options)
-    if options.pgbouncer and timeouts:
+    settings = _settings(options)
+    if options.pgbouncer and settings:
 
-        def set_timeouts(connection: Connection) -> None:
-            connection.exec_driver_sql(_set_all(timeouts))
+        def set_all(connection: Connection) -> None:
+            connection.exec_driver_sql(_set_all(settings))
 
-        event.listen(engine.sync_engine, "begin", set_timeouts)
+        event.listen(engine.sync_engine, "begin", set_all)
     return engine
 
 
@@ -108,7 +112,7 @@ def _adapted(engine: AsyncEngine, connect: Callable[[], Awaitable[Any]], options
 async def _connect(dsn: str, options: PostgresOptions) -> Any:
     settings = {"application_name": "sluice"}
     if not options.pgbouncer:
-        settings |= _timeouts(options)
+        settings |= _settings(options)
     try:
         return await asyncpg.connect(
             dsn,
@@ -129,9 +133,13 @@ def _address(dsn: str) -> str:
     return parts.netloc.rpartition("@")[2] + parts.path
 
 
-def _timeouts(options: PostgresOptions) -> dict[str, str]:
-    both = {"statement_timeout": options.statement_seconds, "lock_timeout": options.lock_seconds}
-    return {name: str(max(1, int(seconds * 1000))) for name, seconds in both.items() if seconds is not None}
+def _settings(options: PostgresOptions) -> dict[str, str]:
+    """Return the settings of a connection; migrations, whose statements may take any time, keep PostgreSQL's own."""
+    if options.statement_seconds is None:
+        return {}
+    seconds = {"statement_timeout": options.statement_seconds, "lock_timeout": options.lock_seconds}
+    timeouts = {name: str(max(1, int(each * 1000))) for name, each in seconds.items() if each is not None}
+    return timeouts | _PLANNER
 
 
 def _set_all(settings: Mapping[str, str]) -> str:
@@ -169,7 +177,7 @@ class PostgresDriver:
         self._open_connection = partial(_connect, "postgresql" + url[url.index(":") :], options)
         self._wait_seconds = options.wait_seconds
         # Behind pgbouncer scope and statement could reach two servers unless a transaction holds them together.
-        self._transaction_settings = _timeouts(options) if options.pgbouncer else None
+        self._transaction_settings = _settings(options) if options.pgbouncer else None
         self._connections: IdleConnections | None = None
         self._opening = asyncio.Lock()
 

@@ -200,6 +200,15 @@ files = Table(
         sqlite_where=_IN_QUARANTINE,
         postgresql_where=_IN_QUARANTINE,
     ),
+    Index(
+        "ix_files_review_by_context",
+        "tenant_id",
+        "context_key",
+        "file_id",
+        "state",
+        sqlite_where=_IN_QUARANTINE,
+        postgresql_where=_IN_QUARANTINE,
+    ),
     Index("ix_files_rescans_asked", "rescan_at", sqlite_where=_RESCAN_ASKED, postgresql_where=_RESCAN_ASKED),
     Index("ix_files_rescans_wanted", "rescan_asked_at", sqlite_where=_RESCAN_WANTED, postgresql_where=_RESCAN_WANTED),
 )
@@ -564,6 +573,18 @@ decisions = Table(
     Index("ix_decisions_by_context", "tenant_id", "context_key", "report_id"),
     Index("ix_decisions_by_actor", "tenant_id", "actor_id", "report_id"),
     # Accepted uploads are in no further index: they are listed as files.
+    *(
+        Index(
+            f"ix_decisions_failed_by_{name}",
+            "tenant_id",
+            column,
+            "outcome",
+            "report_id",
+            sqlite_where=text("outcome <> 'accepted'"),
+            postgresql_where=text("outcome <> 'accepted'"),
+        )
+        for name, column in (("context", "context_key"), ("actor", "actor_id"))
+    ),
     Index(
         "ix_decisions_by_reason",
         "tenant_id",

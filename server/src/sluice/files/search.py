@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, exists, func, or_, select, union
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from sluice.db.schema import IS_DELETED, IS_STORED, decisions, file_metadata, files
 from sluice.db.sql import Connection
@@ -21,6 +22,14 @@ from sluice.kit.paging import Page, PageRequest
 MOST_SEARCHED: Final = 10_000
 
 _columns = files.c
+_Columns = ReadOnlyColumnCollection[str, Any]
+_COMPARED: Final = [
+    _columns[name]
+    for name in (
+        *("file_id", "context_key", "uploaded_by", "sha256", "content_type", "original_filename", "size_bytes"),
+        "quarantined_at",
+    )
+]
 _SHOWN: Final = [_columns[name] for name in FileRecord.__slots__]
 
 
@@ -54,26 +63,22 @@ async def search(
     if not is_complete:
         (column,) = lead.ids.selected_columns
         ids = ids.order_by(*_in_order([_columns.size_bytes, column] if by_size else [column], descending=descending))
-        if rest and wanted.filename is not None:
-            # The whole name, which an index finds among all files, beside its parts among the first.
-            named = _ids(tenant_id, _columns.original_filename == wanted.filename).limit(MOST_SEARCHED)
-            ids = select(union(select(ids.subquery()), select(named.subquery())).subquery())
-    found = ids.subquery()
-    (found_id,) = found.c
-    conditions = [_columns.tenant_id == tenant_id, IS_STORED, *(_conditions(tenant_id, wanted) if rest else ())]
-    matching = select(_columns.file_id).join(found, found_id == _columns.file_id).where(*conditions)
-    total = await _count(connection, matching if rest else ids, MOST_SEARCHED)
+    rows = _compared(ids, tenant_id) if rest or by_size else ids
+    if not is_complete and rest and wanted.filename is not None:
+        # The whole name, which an index finds among all files, beside its parts among the first.
+        named = _ids(tenant_id, _columns.original_filename == wanted.filename).limit(MOST_SEARCHED)
+        named = _compared(named, tenant_id)
+        rows = select(union(select(rows.subquery()), select(named.subquery())).subquery())
+    found = rows.subquery().c
+    matching = select(found.file_id).where(*(_conditions(found, tenant_id, wanted) if rest else ()))
+    total = await _count(connection, matching, MOST_SEARCHED)
     # First the ids of the page, and then its rows: so that no wide row is sorted.
-    if by_size:
-        chosen = matching.order_by(*_in_order([_columns.size_bytes, _columns.file_id], descending=descending))
-    elif rest:
-        chosen = matching.order_by(*_in_order([_columns.file_id], descending=descending))
-    else:
-        chosen = select(found_id).order_by(*_in_order([found_id], descending=descending))
+    keys = [found.size_bytes, found.file_id] if by_size else [found.file_id]
+    chosen = matching.order_by(*_in_order(keys, descending=descending))
     page = chosen.offset(request.offset).limit(request.page_size).subquery()
     query = select(*_SHOWN).join(page, page.c.file_id == _columns.file_id).where(_columns.tenant_id == tenant_id)
-    rows = (await connection.execute(query)).all()
-    records = [FileRecord(**row._mapping) for row in rows]  # noqa: SLF001  (SQLAlchemy's documented name)
+    shown = (await connection.execute(query)).all()
+    records = [FileRecord(**row._mapping) for row in shown]  # noqa: SLF001  (SQLAlchemy's documented name)
     records.sort(key=lambda file: (file.size_bytes if by_size else 0, file.file_id), reverse=descending)
     return FoundFiles(Page(tuple(records), request, total), is_complete=is_complete or not rest)
 
@@ -90,7 +95,11 @@ async def walk(
     rows = (await connection.execute(lead.ids.where(column > after).order_by(column).limit(limit))).all()
     compared = [row.file_id for row in rows]
     conditions = [_columns.tenant_id == tenant_id, IS_STORED, _columns.file_id.in_(compared)]
-    query = select(_columns.file_id).where(*conditions, *_conditions(tenant_id, wanted)).order_by(_columns.file_id)
+    query = (
+        select(_columns.file_id)
+        .where(*conditions, *_conditions(_columns, tenant_id, wanted))
+        .order_by(_columns.file_id)
+    )
     found = (await connection.execute(query)).scalars().all() if compared else []
     return list(found), compared[-1] if len(compared) == limit else None
 
@@ -106,7 +115,11 @@ async def walk_deleted(
     if not compared:
         return (), None
     # The index of metadata holds stored files only.
-    conditions = [*deleted[:2], _columns.file_id.in_(compared), *_conditions(tenant_id, replace(wanted, metadata=()))]
+    conditions = [
+        *deleted[:2],
+        _columns.file_id.in_(compared),
+        *_conditions(_columns, tenant_id, replace(wanted, metadata=())),
+    ]
     query = select(_columns.file_id, _columns.metadata).where(*conditions).order_by(_columns.file_id)
     rows = (await connection.execute(query)).all()
     found = [
@@ -185,7 +198,7 @@ def period(column: ColumnElement[str], wanted: FileFilter) -> list[ColumnElement
     return conditions
 
 
-def has_reason(tenant_id: str, reason: str) -> ColumnElement[bool]:
+def has_reason(tenant_id: str, reason: str, file_id: ColumnElement[str] = _columns.file_id) -> ColumnElement[bool]:
     """Return the condition that the upload of a file was put into quarantine for a reason."""
     columns = decisions.c
     # Compared with `accepted` too, so that the index that has no accepted upload can be used.
@@ -196,39 +209,51 @@ def has_reason(tenant_id: str, reason: str) -> ColumnElement[bool]:
         .order_by(columns.report_id.desc())
         .limit(MOST_SEARCHED)
     )
-    return _columns.file_id.in_(select(newest.subquery().c.file_id))
+    return file_id.in_(select(newest.subquery().c.file_id))
 
 
-def _conditions(tenant_id: str, wanted: FileFilter) -> list[ColumnElement[bool]]:
+def _compared(ids: Select[Any], tenant_id: str) -> Select[Any]:
+    """Return the rows of these ids, with the columns that they are compared by.
+
+    They are read with the ids, not joined to them: for a join PostgreSQL may read the whole table.
+    """
+    if ids.get_final_froms() == [files]:
+        return ids.with_only_columns(*_COMPARED)
+    found = ids.subquery()
+    of_tenant = _columns.tenant_id == tenant_id
+    return select(*_COMPARED).join(found, found.c.file_id == _columns.file_id).where(of_tenant, IS_STORED)
+
+
+def _conditions(columns: _Columns, tenant_id: str, wanted: FileFilter) -> list[ColumnElement[bool]]:
     """Return what each row is compared with."""
-    conditions = period(_columns.file_id, wanted)
+    conditions = period(columns.file_id, wanted)
     for name in ("context_key", "uploaded_by", "sha256", "content_type"):
         value = getattr(wanted, name)
         if value is not None:
-            conditions.append(_columns[name] == value)
+            conditions.append(columns[name] == value)
     if wanted.contexts:
-        conditions.append(_columns.context_key.in_(wanted.contexts))
+        conditions.append(columns.context_key.in_(wanted.contexts))
     if wanted.filename is not None:
-        lowered = func.lower(_columns.original_filename)
+        lowered = func.lower(columns.original_filename)
         # SQLite folds the case of ASCII letters alone.
         conditions.append(
             or_(
                 lowered.contains(wanted.filename.lower(), autoescape=True),
-                _columns.original_filename == wanted.filename,
+                columns.original_filename == wanted.filename,
             )
         )
     if wanted.min_size is not None:
-        conditions.append(_columns.size_bytes >= wanted.min_size)
+        conditions.append(columns.size_bytes >= wanted.min_size)
     if wanted.status is not None:
-        is_marked = _columns.quarantined_at.is_not(None)
+        is_marked = columns.quarantined_at.is_not(None)
         conditions.append(is_marked if wanted.status == "quarantined" else ~is_marked)
     if wanted.reason is not None:
-        conditions.append(has_reason(tenant_id, wanted.reason))
+        conditions.append(has_reason(tenant_id, wanted.reason, columns.file_id))
     for name, value in wanted.metadata:
         conditions.append(
             exists().where(
                 file_metadata.c.tenant_id == tenant_id,
-                file_metadata.c.file_id == _columns.file_id,
+                file_metadata.c.file_id == columns.file_id,
                 file_metadata.c.name == name,
                 file_metadata.c.value == value,
             )

@@ -12,7 +12,7 @@ from sluice.decisions import FailedSum, Mark, MarkState
 from sluice.usage import UsageRow
 
 # Groups are formed from this many of the newest rejections, so that their cost does not grow with the log.
-MOST_GROUPED: Final = 10_000
+MOST_GROUPED: Final = 2_000
 # Durations of verdicts are measured on this many of the newest uploads.
 MOST_MEASURED: Final = 2000
 
