@@ -77,6 +77,7 @@ _REQUESTS = (
     _Request("search for quarantined files of a context", lambda _rows: "status=quarantined&context=c1"),
     _Request("quarantine", lambda _rows: "limit=100", "/quarantine"),
     _Request("quarantine of a context", lambda _rows: "limit=100&context=c1", "/quarantine"),
+    _Request("quarantine of a context without any", lambda _rows: "limit=100&context=c0", "/quarantine"),
     _Request("jobs, page 1", lambda _rows: "page=1", "/jobs"),
     _Request("jobs that are done, page 10", lambda _rows: "status=done&page=10&page_size=10", "/jobs"),
     _Request("console: overview", lambda _rows: "days=14", screen="overview"),
@@ -272,7 +273,7 @@ def _row(number: str, text: str, now: str) -> str:
     return (
         f"'file_' || {text}, c.tenant_id, c.context_id, c.context_key, 'stored', 'report-' || {number} || '.pdf', 'application/pdf', "
         f"10000, '{'0' * 38}' || {text}, c.tenant_id || '/' || c.context_key || '/2026/01/file_' || {text} || '.pdf', {uploader}, 'Scanner 3', "
-        f"'{{}}', 0, 'rep_' || {text}, {now}, CASE WHEN {number} % {_IN_QUARANTINE} = 0 THEN {now} END FROM contexts c WHERE c.context_key = {context}"
+        f"'{{}}', 0, 'rep_' || {text}, {now}, CASE WHEN {number} % {_IN_QUARANTINE} = 1 THEN {now} END FROM contexts c WHERE c.context_key = {context}"
     )
 
 
@@ -287,7 +288,7 @@ def _decisions(number: str, text: str, models: tuple[str, str], moment: str, num
     outcome = f"CASE WHEN {number} % {_REJECTED} = 0 THEN 'rejected' ELSE 'quarantined' END"
     changed = {
         "report_id": f"'{first_id('rep', _YESTERDAY)[: len('rep_') + 10]}' || {text}",
-        "file_id": "NULL",
+        "file_id": f"CASE WHEN {number} % {_IN_QUARANTINE} = 1 THEN 'file_{'0' * 10}' || {text} END",
         "context_key": f"'c' || ({number} % {_CONTEXTS})",
         "outcome": f"CASE WHEN {failed} THEN {outcome} ELSE 'accepted' END",
         "created_at": moment,

@@ -602,6 +602,14 @@ decisions = Table(
         postgresql_where=text("outcome <> 'accepted'"),
     ),
     Index(
+        "ix_decisions_quarantined_by_reason",
+        "tenant_id",
+        "reason",
+        "report_id",
+        sqlite_where=text("outcome = 'quarantined'"),
+        postgresql_where=text("outcome = 'quarantined'"),
+    ),
+    Index(
         "ix_decisions_repeated",
         "tenant_id",
         "repeat_key",
