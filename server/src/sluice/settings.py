@@ -21,7 +21,7 @@ from sluice.kit.secret_files import read_secret_file
 Names = Annotated[tuple[str, ...], NoDecode]
 
 _ICAP: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}=icaps?://\S+")
-_ENGINE: Final = re.compile(r"clamd|builtin|icap:[a-z0-9][a-z0-9_-]{0,31}")
+_ENGINE: Final = re.compile(r"clamd|builtin|yara|icap:[a-z0-9][a-z0-9_-]{0,31}")
 _FILE: Final = "file://"
 _S3: Final = "s3://"
 _PREFIX: Final = "SLUICE_"
@@ -215,7 +215,7 @@ class Settings(BaseSettings):
     scanner: Names = Field(
         ("auto",),
         description="The engines that scan, comma-separated, at the same time: `clamd`, `icap:NAME` (see SLUICE_ICAP), "
-        "`builtin` for Sluice's own rules, which see every file in any case. A file is clean if all say so. "
+        "`yara` (see SLUICE_YARA_RULES), `builtin` for Sluice's own rules, which see every file in any case. A file is clean if all say so. "
         "`auto` uses a clamd that responds and finds the test virus, else `builtin`. `off` refuses uploads to contexts "
         "that ask for a scan.",
     )
@@ -243,6 +243,11 @@ class Settings(BaseSettings):
     )
     icap_ca_file: Path | None = Field(
         None, description="Certificates, in PEM, that sign those of the ICAP services; without it, the system's."
+    )
+    yara_rules: Path | None = Field(
+        None,
+        description="Folder of YARA rules, `*.yar` and `*.yara`, for the engine `yara`. Changes take effect within a "
+        "minute, and at once on SIGHUP.",
     )
     scanner_encrypted: Literal["allow", "incomplete"] = Field(
         "allow",
@@ -500,7 +505,9 @@ class Settings(BaseSettings):
         is_list = bool(value) and all(_ENGINE.fullmatch(name) for name in value) and len(set(value)) == len(value)
         if not (is_alone or is_list):
             found = ",".join(value) or "none"
-            raise ValueError(f"expected auto, off, or a list of clamd, builtin, icap:NAME, each once; found {found}")
+            raise ValueError(
+                f"expected auto, off, or a list of clamd, builtin, yara, icap:NAME, each once; found {found}"
+            )
         return value
 
     @field_validator("icap")
@@ -523,10 +530,15 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"SLUICE_ICAP: expected names that SLUICE_SCANNER asks as icap:NAME; found {', '.join(stray)}"
             )
+        if ("yara" in self.scanner) != (self.yara_rules is not None):
+            has, lacks = ("SLUICE_SCANNER has yara", "SLUICE_YARA_RULES, its folder of rules,")
+            if self.yara_rules is not None:
+                has, lacks = ("SLUICE_YARA_RULES is set", "yara in SLUICE_SCANNER")
+            raise ValueError(f"{has}, which needs {lacks} too")
         optional = [name for name in self.scanner if _ENGINE.fullmatch(name) and name != "builtin"]
         if stray := [name for name in self.scanner_optional if name not in optional]:
             raise ValueError(
-                f"SLUICE_SCANNER_OPTIONAL: expected clamd or icap:NAME of SLUICE_SCANNER; found {', '.join(stray)}"
+                f"SLUICE_SCANNER_OPTIONAL: expected clamd, yara or icap:NAME of SLUICE_SCANNER; found {', '.join(stray)}"
             )
         if stray := [name for name in self.icap_reqmod if name not in self.icap_addresses]:
             raise ValueError(f"SLUICE_ICAP_REQMOD: expected names of SLUICE_ICAP; found {', '.join(stray)}")

@@ -16,6 +16,7 @@ from typing import Never
 from sluice_inspect.child import confinement, jobs, zygote
 
 JOBS = jobs.JOBS
+load_rules = jobs.load_rules
 
 
 def preload() -> None:

@@ -97,6 +97,13 @@ def preload() -> None:
     threats.preload()
 
 
+def load_rules(serialized: bytes, version: str) -> None:
+    """Apply the operator's compiled rules to every file that is scanned from now on."""
+    from sluice_inspect.threats import operator_rules
+
+    operator_rules.load(serialized, version)
+
+
 def preload_for(extensions: Sequence[str], *, scanned: bool) -> None:
     """Load what good files of these extensions need: a command reads a few files, and loading costs more than they do.
 

@@ -35,6 +35,9 @@ class JobModule(Protocol):
     def preload(self) -> None:
         """Import all that a job may need: a confined worker can open no file."""
 
+    def load_rules(self, serialized: bytes, version: str) -> None:
+        """Use the operator's compiled rules from now on. Raise whatever is wrong with them."""
+
     def preload_for(self, extensions: Sequence[str], *, scanned: bool) -> None:
         """Import what good files with these extensions need. A job that needs more raises."""
 

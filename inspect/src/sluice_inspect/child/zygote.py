@@ -7,6 +7,9 @@ Exchanges one JSON object per packet with each client. In: `fork` (with the work
 `tested`. Out: `ready`, at once; `loaded` or `failed`, when `load` has been done; `exited` for every child that has
 ended, with its exit status.
 
+`rules` brings the operator's compiled YARA rules in a sealed file in memory: children that are forked later apply them.
+Out: `rules`, with what is wrong with them, if anything is.
+
 Parsers are loaded by the first order that needs them: `load`, or a `fork` that is not only `unloaded`. A `load` with
 `only` loads what a few files need, which is all that its children have until the next `load` without. Of several
 clients that order `load` with `test`, the first has to test the parsers, and the others get their `loaded` when it has
@@ -31,6 +34,7 @@ from sluice_inspect.child.protocol import Level
 _PACKET_MAX: Final = 4096
 # Exit status of a child that left its loop by an exception; deaths by the kernel show as signals.
 _EXIT_BY_EXCEPTION: Final = 70
+_FAULT_MAX: Final = 300
 
 
 @dataclass(eq=False, slots=True)
@@ -122,7 +126,7 @@ class Zygote:
             if self._waiting:
                 self._reply_load(self._waiting.pop(0))
 
-    def _handle_order(self, client: _Client) -> bool:
+    def _handle_order(self, client: _Client) -> bool:  # noqa: C901  (one branch for each order)
         """Handle one packet; return False when the client is gone."""
         try:
             packet, fds, _flags, _address = socket.recv_fds(client.control, _PACKET_MAX, 1)
@@ -143,6 +147,8 @@ class Zygote:
         elif "load" in order:
             self._load(order.get("only"))
             self._reply_load(client, may_test=order["test"])
+        elif "rules" in order:
+            self._load_rules(client, order["rules"], fds[0])
         elif "tested" in order and client is self._tester:
             self._fault = order["tested"]
             for waiting in self._waiting:
@@ -176,6 +182,17 @@ class Zygote:
         gc.freeze()
         gc.enable()
         self._is_loaded = only is None
+
+    def _load_rules(self, client: _Client, version: str, fd: int) -> None:
+        fault = ""
+        try:
+            with open(fd, "rb") as file:
+                self._jobs.load_rules(os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0), version)
+        except BaseException as error:  # noqa: BLE001  (a panic of the library is no `Exception`)
+            fault = f"{type(error).__name__}: {error}"[:_FAULT_MAX]
+        self._address_space = worker.memory_in_use()[0] + self._memory_bytes
+        gc.freeze()
+        client.send({"rules": version, "fault": fault, "resident_bytes": worker.memory_in_use()[1]})
 
     def _reply_load(self, client: _Client, *, may_test: bool = True) -> None:
         if self._fault:

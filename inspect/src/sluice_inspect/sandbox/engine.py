@@ -22,7 +22,16 @@ from sluice_inspect.child.shared_buffer import SharedBuffer
 from sluice_inspect.sandbox.dispatch import Dispatcher, FileJob, Scheduler
 from sluice_inspect.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zygote, launch_zygote, private_file
 from sluice_inspect.sandbox.pool import WorkerPool
-from sluice_inspect.sandbox.protocol import Completed, FewFiles, Job, JobLimits, RunResult, SandboxBroken, SandboxHealth
+from sluice_inspect.sandbox.protocol import (
+    Completed,
+    FewFiles,
+    Job,
+    JobLimits,
+    OperatorRules,
+    RunResult,
+    SandboxBroken,
+    SandboxHealth,
+)
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.supervisor import Supervisor, WorkerUnavailable
 
@@ -43,6 +52,14 @@ _SAMPLES_SECONDS: Final = 60.0
 _BUSY_SECONDS: Final = 300.0
 _EVERY_FORMAT: Final = "every format"
 _SAMPLES_LOST: Final = json.dumps({"format": _EVERY_FORMAT, "failed": "their maker ended"}).encode()
+
+
+@dataclass(slots=True)
+class _SharedRun:
+    """A run that several callers wait for."""
+
+    task: asyncio.Task[RunResult]
+    callers: int = 0
 
 
 class ZygoteSandbox:
@@ -95,6 +112,9 @@ class ZygoteSandbox:
         self._is_tested = False
         self._most_samples: int | None = None
         self._only: FewFiles | None = None  # the files that formats were loaded for; None if all formats are
+        self._rules: OperatorRules | None = None
+        self._loading_rules = asyncio.Lock()
+        self._shared: dict[FileJob, _SharedRun] = {}  # scans in progress
         self._fault = ""  # what the self-test found wrong
         self._keeping: asyncio.Task[None] | None = None
         self._restarts = 0
@@ -131,17 +151,53 @@ class ZygoteSandbox:
             await self.aclose()
             raise
 
+    async def use_rules(self, rules: OperatorRules) -> str:
+        """Apply the operator's rules from now on; see `Sandbox.use_rules`."""
+        async with self._loading_rules:
+            previous, self._rules = self._rules, rules
+            if previous is not None:
+                os.close(previous.fd)
+            return await self._load_rules(self._pool)
+
+    async def _load_rules(self, pool: WorkerPool | None) -> str:
+        """Load the rules into the zygote of a pool, whose workers do without them. Return what is wrong, or nothing."""
+        if self._rules is None or pool is None:
+            return ""
+        try:
+            fault = await pool.supervisor.load_rules(self._rules)
+        except SandboxBroken as error:
+            return str(error)  # they are loaded into the next zygote
+        pool.renew()
+        return fault
+
     async def run(
         self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
     ) -> RunResult:
-        """Run one job; see `Sandbox.run`."""
+        """Run one job; see `Sandbox.run`. Scans of the same bytes at the same time are one if there are rules."""
+        file_job = FileJob(job, sealed, filename, tenant_id, buffer)
+        if job != "scan" or self._rules is None:
+            return await self._run(file_job)
+        shared = self._shared.get(file_job)
+        if shared is None:
+            shared = self._shared[file_job] = _SharedRun(asyncio.create_task(self._run(file_job)))
+        shared.callers += 1
+        try:
+            return await asyncio.shield(shared.task)
+        finally:
+            shared.callers -= 1
+            if not shared.callers:
+                self._shared.pop(file_job, None)
+                shared.task.cancel()
+                await asyncio.wait({shared.task})
+
+    async def _run(self, job: FileJob) -> RunResult:
         only = self._only
-        result = await self._dispatcher.run(FileJob(job, sealed, filename, tenant_id, buffer))
+        result = await self._dispatcher.run(job)
         if only is None or isinstance(result, Completed):
             return result
         # A worker that lacks what it needs for a file fails, and whatever else failed is tried with all formats, too.
         self._load_rest()
-        return await self._dispatcher.run(FileJob(job, sealed, filename, tenant_id, buffer))
+        return await self._dispatcher.run(job)
 
     async def health(self) -> SandboxHealth:
         """Return the level, the numbers of workers and runs, and how often the zygote was restarted."""
@@ -181,6 +237,9 @@ class ZygoteSandbox:
             self._pool.close()
         self._pool = None
         await self._close_supervisors()
+        rules, self._rules = self._rules, None
+        if rules is not None:
+            os.close(rules.fd)
 
     def _load_rest(self) -> None:
         """Have every format loaded, if only those for a few files are."""
@@ -262,7 +321,9 @@ class ZygoteSandbox:
             pool.discard_used()
             supervisor.report_test("")
         self._is_tested = True
-        self._open(pool)
+        async with self._loading_rules:
+            await self._load_rules(pool)
+            self._open(pool)
 
     def _open(self, pool: WorkerPool) -> None:
         self._pool = pool

@@ -38,6 +38,7 @@ class WorkerPool:
         self._spawn_tasks: set[asyncio.Task[None]] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._generation = 0
 
     @property
     def size(self) -> int:
@@ -56,7 +57,8 @@ class WorkerPool:
 
     def release(self, worker: Worker) -> None:
         """Take back a worker that did its work, for its tenant's next file."""
-        if worker not in self._workers or not worker.channel.is_open or worker.served >= self._files_per_worker:
+        is_old = worker.served >= self._files_per_worker or worker.generation != self._generation
+        if worker not in self._workers or not worker.channel.is_open or is_old:
             self.discard(worker)
             return
         loop = asyncio.get_running_loop()
@@ -77,8 +79,15 @@ class WorkerPool:
         for worker in [worker for worker in self._idle if worker.tenant_id is not None]:
             self.discard(worker)
 
+    def renew(self) -> None:
+        """End every worker that was forked before, once it is idle: the zygote has loaded other rules meanwhile."""
+        self._generation += 1
+        for worker in list(self._idle):
+            self.discard(worker)
+
     def add(self, worker: Worker) -> None:
         """Add a worker that was spawned outside the pool and has seen no file."""
+        worker.generation = self._generation
         self._workers.add(worker)
         self._idle.append(worker)
 
@@ -110,7 +119,13 @@ class WorkerPool:
             self.discard(self._idle[0])
         self._spawning += 1
         try:
-            worker = await self.supervisor.spawn(self._level)
+            while True:
+                generation = self._generation
+                worker = await self.supervisor.spawn(self._level)
+                worker.generation = generation
+                if generation == self._generation:
+                    break
+                self.supervisor.kill(worker)
         finally:
             self._spawning -= 1
         self._workers.add(worker)

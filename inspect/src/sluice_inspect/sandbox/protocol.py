@@ -126,6 +126,34 @@ class FewFiles:
         return cls(extensions, scanned) if len(extensions) <= _FEW else None
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorRules:
+    """Compiled YARA rules of the operator, in a sealed file in memory; `version` is a digest of their sources."""
+
+    version: str
+    fd: int
+
+
+class RulesBroken(Exception):
+    """The operator's rules cannot be compiled. `str()` names file and line, and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRules:
+    """Compiled rules, and what was found out about them.
+
+    `slow` names files of rules that take long, with milliseconds for a sample of 1 MiB; `slow_patterns` are files and
+    lines; `match_everything` are rules, as `file:rule`, that match every one of some harmless files.
+    """
+
+    rules: OperatorRules
+    files: int
+    slow: tuple[tuple[str, int], ...] = ()
+    slow_patterns: tuple[str, ...] = ()
+    ms_per_mb: float = 0.0
+    match_everything: tuple[str, ...] = ()
+
+
 class Sandbox(Protocol):
     """Runs jobs on sealed bytes in confined worker processes."""
 
@@ -148,6 +176,13 @@ class Sandbox(Protocol):
 
         Without `every_format` only the first one is tested, which shows that workers work here. With `only`, no more is
         loaded than those files need if they are what their names say; the first other file has the rest loaded.
+        """
+        ...
+
+    async def use_rules(self, rules: OperatorRules) -> str:
+        """Apply these rules to every file of which a scan begins after this, and close their descriptor in the end.
+
+        Return what is wrong with them, or nothing. Rules that could not be loaded yet are loaded with the formats.
         """
         ...
 

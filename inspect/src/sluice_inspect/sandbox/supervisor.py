@@ -12,7 +12,7 @@ from sluice_inspect.child.protocol import Level
 from sluice_inspect.sandbox.channel import Channel, JobReply, Reply, TimedOut
 from sluice_inspect.sandbox.launch import LaunchedZygote
 from sluice_inspect.sandbox.outcome import ExitStatus
-from sluice_inspect.sandbox.protocol import FewFiles, SandboxBroken
+from sluice_inspect.sandbox.protocol import FewFiles, OperatorRules, SandboxBroken
 
 T = TypeVar("T")
 
@@ -28,7 +28,10 @@ class WorkerUnavailable(Exception):
 
 @dataclass(eq=False, slots=True)
 class Worker:
-    """One forked worker. `tenant_id` is set with its first file and never changed; `served` counts its files."""
+    """One forked worker. `tenant_id` is set with its first file and never changed; `served` counts its files.
+
+    `generation` is that of the pool when it was forked.
+    """
 
     number: int
     channel: Channel
@@ -36,6 +39,7 @@ class Worker:
     pid: int = 0
     tenant_id: str | None = None
     served: int = 0
+    generation: int = 0
     idle_since: float = 0.0
 
 
@@ -51,6 +55,7 @@ class Supervisor:
         self._exits: dict[int, asyncio.Future[ExitStatus | None]] = {}
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._loaded: asyncio.Future[bool] = self._loop.create_future()
+        self._has_rules: asyncio.Future[str] = self._loop.create_future()
         self.is_alive = True
         # What the zygote held when it had loaded, and so every worker from its start.
         self.resident_bytes = 0
@@ -90,6 +95,16 @@ class Supervisor:
         few = None if only is None else {"extensions": sorted(only.extensions), "scanned": only.scanned}
         self._send({"load": True, "test": test, "only": few})
         return await self._wait_for(self._loaded)
+
+    async def load_rules(self, rules: OperatorRules) -> str:
+        """Have workers that are spawned later apply the operator's rules. Return what is wrong with them, or nothing.
+
+        Raise `SandboxBroken` if the zygote ends meanwhile. Not to be called again before it has returned.
+        """
+        if self._has_rules.done():
+            self._has_rules = self._loop.create_future()
+        self._send({"rules": rules.version}, rules.fd)
+        return await self._wait_for(self._has_rules)
 
     def report_test(self, fault: str) -> None:
         """Report what is wrong with the parsers, empty if nothing is: other processes need not test them."""
@@ -198,6 +213,9 @@ class Supervisor:
                     self._loaded.set_result(needs_test)
                 case {"failed": str(why)} if not self._loaded.done():
                     self._loaded.set_exception(SandboxBroken(why))
+                case {"rules": str(), "fault": str(fault), "resident_bytes": int(resident)}:
+                    self.resident_bytes = resident
+                    self._has_rules.set_result(fault)
                 case {"exited": int(number), "status": int(status), "peak_bytes": int(peak)}:
                     self._exits.pop(number).set_result(ExitStatus(status, peak))
 
@@ -215,7 +233,7 @@ class Supervisor:
         self.is_alive = False
         self._loop.remove_reader(self._control.fileno())
         self._control.close()
-        for awaited in (self._ready, self._loaded):
+        for awaited in (self._ready, self._loaded, self._has_rules):
             awaited.cancel()
         for exited in self._exits.values():
             exited.set_result(None)

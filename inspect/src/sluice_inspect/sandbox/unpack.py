@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from sluice_inspect.child.shared_buffer import SharedBuffer
 from sluice_inspect.sandbox import Crashed, NoWorker, OverLimit, Sandbox
@@ -29,8 +30,15 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     **dict.fromkeys(_FLAGS, False),
     **{name: [] for name in _LISTS},
     **dict.fromkeys(_NUMBERS, 0),
+    "yara": None,
 }
 _FIELDS: Final = _DEFAULTS.keys() | {"signatures"}
+_MATCHES_MAX: Final = 20
+_META_MAX: Final = 8
+_LARGEST_META: Final = 2**53
+_RULES_VERSION: Final = re.compile(r"[0-9a-f]{16}")
+_RULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_SEVERITIES: Final[Mapping[str, "Severity"]] = {"reject": "reject", "quarantine": "quarantine", "report": "report"}
 # Workers leave defaults out. The report of most files is only `complete` and `signatures`.
 _SHORTEST_REPORT: Final = 2
 
@@ -50,6 +58,29 @@ class Extent:
     start: int
     size: int
     opened: bool
+
+
+# What follows from a match of an operator's rule: the file is infected, is put in quarantine, or has a flag.
+Severity = Literal["reject", "quarantine", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """A rule of the operator that matches a file or one of its parts: its name, its file, and its metadata."""
+
+    rule: str
+    file: str
+    severity: Severity
+    meta: Mapping[str, str | int | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class RulesReport:
+    """What the operator's rules of this version found. `why` says what they were not applied to, if anything."""
+
+    version: str
+    why: str = ""
+    matches: tuple[RuleMatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +107,7 @@ class UnpackReport:
     members: int = 0
     depth: int = 0
     extents: tuple[Extent, ...] = ()
+    yara: RulesReport | None = None
 
 
 async def unpack(
@@ -159,7 +191,35 @@ def _parse(payload: Mapping[str, object], ms: float, buffer: SharedBuffer | None
         members=_parse_number(full["members"]),
         depth=_parse_number(full["depth"]),
         extents=() if buffer is None else _parse_extents(full["laid"], buffer),
+        yara=None if full["yara"] is None else _parse_rules_report(full["yara"]),
     )
+
+
+def _parse_rules_report(value: object) -> RulesReport:
+    match value:
+        case {"version": str(version), "why": str(why), "matches": list(matches), **others} if (
+            not others and _RULES_VERSION.fullmatch(version) and _is_text(why) and len(matches) <= _MATCHES_MAX
+        ):
+            return RulesReport(version, why, tuple(map(_parse_match, matches)))
+    raise _InvalidReport("the scan returned a report of YARA rules that is none")
+
+
+def _parse_match(value: object) -> RuleMatch:
+    match value:
+        case {"rule": str(rule), "file": str(file), "severity": str(severity), "meta": dict(meta), **others} if (
+            not others
+            and _RULE.fullmatch(rule)
+            and _is_text(file)
+            and severity in _SEVERITIES
+            and len(meta) <= _META_MAX
+            and all(_RULE.fullmatch(name) and _is_meta(each) for name, each in meta.items())
+        ):
+            return RuleMatch(rule, file, _SEVERITIES[severity], meta)
+    raise _InvalidReport("the scan returned a match of a YARA rule that is none")
+
+
+def _is_meta(value: object) -> bool:
+    return _is_text(value) or (isinstance(value, int) and abs(value) < _LARGEST_META)
 
 
 def _parse_number(value: object) -> int:

@@ -5,7 +5,7 @@ from typing import Final
 from sluice_inspect.registry import OPENERS
 from sluice_inspect.source import MemorySource, Source
 from sluice_inspect.text.late_pattern import LatePattern
-from sluice_inspect.threats import RULES_VERSION, encoded
+from sluice_inspect.threats import RULES_VERSION, encoded, operator_rules
 from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget, ScanBudget
 from sluice_inspect.threats.rulebook import ThreatFound
 from sluice_inspect.threats.walk import PartWriter, ThreatWalk
@@ -36,13 +36,16 @@ def scan_source(
     - `crowded`: there was no room to write all parts
     - `flags`, `unopened`, `foreign`, `largest` (bytes of the largest part): see `ScanFindings`
     - `unpacked` (bytes of all parts), `members`, `depth`: see `Meter`
+    - `yara`, without `writer`, if rules of the operator are loaded: see `OperatorScan.to_json`
     - `laid`, with `writer`: start and length of each written part, and whether it was opened here as well
     """
     if isinstance(file, int):
         with Source(file) as source:
             return scan_source(source, filename, writer, budget, everything=everything)
     meter = Meter(budget, file.size)
-    walk = ThreatWalk(meter, writer, everything=everything)
+    # Parts are written after a scan without `writer`, which has applied the operator's rules.
+    operator_scan = operator_rules.begin(file.size) if writer is None else None
+    walk = ThreatWalk(meter, writer, everything=everything, operator_scan=operator_scan)
     threat: str | None = None
     why = ""
     opened = buffer_was_full = False
@@ -72,6 +75,8 @@ def scan_source(
         "members": meter.members,
         "depth": meter.depth,
     }
+    if operator_scan is not None:
+        report["yara"] = operator_scan.to_json()
     if writer is not None:
         report["laid"] = [] if why or threat else [list(part) for part in findings.written]
     return report

@@ -17,6 +17,7 @@ from sluice_inspect.threats.budget import BufferFull, Meter, OverBudget
 from sluice_inspect.threats.drawing import drawing_parts
 from sluice_inspect.threats.mail import is_encoded_mail, mail_parts
 from sluice_inspect.threats.ole import active_mime_parts, compound_parts, object_parts
+from sluice_inspect.threats.operator_rules import OperatorScan
 from sluice_inspect.threats.streams import (
     CompressedStreams,
     Packing,
@@ -66,12 +67,23 @@ class PartWriter(Protocol):
 
 
 class ThreatWalk:
-    """The scan of one file. `writer` gets the parts that clamd does not see, or with `everything` all."""
+    """The scan of one file. `writer` gets the parts that clamd does not see, or with `everything` all.
 
-    def __init__(self, meter: Meter, writer: PartWriter | None = None, *, everything: bool = False) -> None:
+    `operator_scan` applies the operator's rules to the file and to every part.
+    """
+
+    def __init__(
+        self,
+        meter: Meter,
+        writer: PartWriter | None = None,
+        *,
+        everything: bool = False,
+        operator_scan: OperatorScan | None = None,
+    ) -> None:
         self._meter = meter
         self._writer = writer
         self._everything = everything
+        self._operator_scan = operator_scan
         self.findings = rulebook.ScanFindings()
 
     def scan(
@@ -83,6 +95,8 @@ class ThreatWalk:
         all of it. `records_known`: the zip records in these bytes were followed before, as a part of the archive around
         them. Raise `ThreatFound`, or `OverBudget` if not all of it was scanned.
         """
+        if self._operator_scan is not None:
+            self._operator_scan.apply(source, name)
         head = source.read_at(0, _HEAD_BYTES)
         formats = [format_name] if format_name in _OPENERS else detect.formats_of(head)
         packing = packing_of(head)
@@ -152,7 +166,7 @@ class ThreatWalk:
     def _scan_parts(self, parts: Iterator[Part], depth: int) -> None:
         try:
             for part in parts:
-                if part.is_picture and not self._everything:
+                if part.is_picture and not self._everything and self._operator_scan is None:
                     self._meter.count_member()
                     continue
                 self._scan_member(
@@ -223,6 +237,8 @@ class ThreatWalk:
                 continue
             if not self._meter.reserve(len(held) - reserved):
                 self._meter.release(reserved)
+                if self._operator_scan is not None:
+                    self._operator_scan.skip(len(held))
                 self._scan_large(held, counted, name, deeper, records_known=records_known)
                 if self._is_written(hidden_from_clamd=is_hidden()):
                     raise OverBudget(

@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 from sluice.kit.health import EngineHealth
 from sluice_inspect.sandbox.sealed import Sealed
-from sluice_inspect.sandbox.unpack import UnpackReport
+from sluice_inspect.sandbox.unpack import RuleMatch, UnpackReport
 from sluice_inspect.threats import RULES_VERSION
 
 _MOST_TEXT: Final = 160  # characters of a version in a file's row
@@ -58,7 +58,8 @@ class Clean:
 
     `member` is the address of the daemon that gave the verdict, if there are several. `cached` marks a verdict that was
     given earlier on the same bytes by the same engine version. `flags` name what is no threat and yet worth knowing,
-    such as a macro that runs on opening. `each` is what every one of several scanners said, here and below.
+    such as a macro that runs on opening. `each` is what every one of several scanners said, and `rules` are the rules of
+    the operator that match, here and below.
     """
 
     engine: str
@@ -68,11 +69,12 @@ class Clean:
     cached: bool = False
     flags: tuple[str, ...] = ()
     each: tuple[SingleResult, ...] = ()
+    rules: tuple[RuleMatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Infected:
-    """The scanner names a threat."""
+    """The scanner names a threat. `quarantines`: for it, a file is put in quarantine where others are rejected."""
 
     threat: str
     engine: str
@@ -80,6 +82,8 @@ class Infected:
     ms: float
     member: str = ""
     each: tuple[SingleResult, ...] = ()
+    rules: tuple[RuleMatch, ...] = ()
+    quarantines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class Incomplete:
     ms: float
     member: str = ""
     each: tuple[SingleResult, ...] = ()
+    rules: tuple[RuleMatch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,19 +136,25 @@ class SeveralScanners:
         said = [result for result in required if not isinstance(result, ScannerUnavailable)]
         whole = joined_version([(result.engine, result.signatures) for result in said])
         engine, signatures = whole.engine, whole.signatures
+        rules = tuple(
+            match for result in results if not isinstance(result, ScannerUnavailable) for match in result.rules
+        )
         found = [result for result in results if isinstance(result, Infected)]
-        if found:
-            return Infected(found[0].threat, engine, signatures, ms, member=found[0].member, each=each)
+        for threat in sorted(found, key=lambda threat: threat.quarantines):
+            if not threat.quarantines:
+                return replace(threat, engine=engine, signatures=signatures, ms=ms, each=each, rules=rules)
         for result in required:
             if isinstance(result, ScannerUnavailable):
                 return ScannerUnavailable(f"{result.engine}: {result.why}", self.name)
         for result in required:
             if isinstance(result, Incomplete):
-                return Incomplete(f"{result.engine}: {result.why}", engine, signatures, ms, result.member, each)
+                return Incomplete(f"{result.engine}: {result.why}", engine, signatures, ms, result.member, each, rules)
+        if found:
+            return replace(found[0], engine=engine, signatures=signatures, ms=ms, each=each, rules=rules)
         clean = [result for result in results if isinstance(result, Clean)]
         flags = tuple(dict.fromkeys(flag for result in clean for flag in result.flags))
         member = next((result.member for result in clean if result.member), "")
-        return Clean(engine, signatures, ms, member, flags=flags, each=each)
+        return Clean(engine, signatures, ms, member, flags=flags, each=each, rules=rules)
 
 
 def _as_part(health: EngineHealth, engine: ConfiguredScanner) -> EngineHealth:

@@ -205,7 +205,9 @@ class CachedScanner:
                     each=tuple(each) if len(each) > 1 else (),
                 )
         result = await self._scanner.scan(sealed, tenant_id=tenant_id, unpack_report=unpack_report)
-        if isinstance(result, Clean) and result.signatures and len(sealed.sha256) == SHA256_BYTES:
+        # Rules that match are in the report of each upload, and not in a cached verdict.
+        is_kept = isinstance(result, Clean) and result.signatures and not result.rules
+        if isinstance(result, Clean) and is_kept and len(sealed.sha256) == SHA256_BYTES:
             # Under the version that gave the verdict, which may be older than the newest: a pool's members are updated
             # one by one. What not all of several engines called clean is not cached.
             given_by = version_of_all(result.each) if result.each else EngineVersion(result.engine, result.signatures)

@@ -142,7 +142,7 @@ async def scan(
         log.warning("scan_unavailable", tenant_id=tenant_id, engine=result.engine, why=result.why)
         raise ServiceUnavailable("malware scanner")
     engine, signatures, ms, member = result.engine, result.signatures, result.ms, result.member
-    each = result.each
+    each, rules = result.each, result.rules
     for one in each if not (isinstance(result, Clean) and result.cached) else ():
         name = one.engine.partition(" ")[0]  # without its version
         ENGINE_RESULTS.labels(name, one.outcome).inc()
@@ -150,9 +150,20 @@ async def scan(
             ENGINE_SECONDS.labels(name).observe(one.ms / 1000)
     match result:
         case Clean():
-            return ScanFact("clean", None, "", engine, signatures, ms, member, result.cached, result.flags, each)
-        case Infected():
-            detail = f"found {result.threat}"
-            return ScanFact("infected", result.threat, detail, engine, signatures, ms, member, each=each)
+            return ScanFact("clean", None, "", engine, signatures, ms, member, result.cached, result.flags, each, rules)
+        case Infected(threat=threat):
+            found, quarantines = f"found {threat}", result.quarantines
+            return ScanFact(
+                "infected",
+                threat,
+                found,
+                engine,
+                signatures,
+                ms,
+                member,
+                each=each,
+                rules=rules,
+                quarantines=quarantines,
+            )
         case Incomplete():
-            return ScanFact("incomplete", None, result.why, engine, signatures, ms, member, each=each)
+            return ScanFact("incomplete", None, result.why, engine, signatures, ms, member, each=each, rules=rules)

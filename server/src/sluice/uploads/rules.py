@@ -272,7 +272,10 @@ def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     if not rules.scan or scanned is None or scanned.outcome == "clean":
         return
     reason = Reason.VIRUS_DETECTED if scanned.outcome == "infected" else Reason.SCAN_INCOMPLETE
-    yield Rejection(reason, scanned.detail, mode=rules.check_modes.malware)
+    mode = rules.check_modes.malware
+    if scanned.quarantines and mode is Mode.ENFORCE:  # the rule that matches says so
+        mode = Mode.QUARANTINE
+    yield Rejection(reason, scanned.detail, mode=mode)
 
 
 if {words.check for words in WORDS.values()} - set(CHECKS):

@@ -28,6 +28,7 @@ from sluice.uploads.names import FileName, plain_extension
 from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
 from sluice_inspect.report import Report
 from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.unpack import RuleMatch
 
 # No file has such an extension: an empty list would allow all.
 _NO_EXTENSION: Final = (".",)
@@ -128,7 +129,7 @@ class ScanFact:
 
     `member` is the address of the daemon that said so, empty where there is none; `cached` tells a verdict that was
     given earlier on the same bytes; `flags` name what is no threat and yet worth knowing; `each` is what every one of
-    several scanners said.
+    several scanners said; `rules` are the rules of the operator that match; `quarantines` is that of `Infected`.
     """
 
     outcome: Literal["clean", "infected", "incomplete"]
@@ -141,6 +142,8 @@ class ScanFact:
     cached: bool = False
     flags: tuple[str, ...] = ()
     each: tuple[SingleResult, ...] = ()
+    rules: tuple[RuleMatch, ...] = ()
+    quarantines: bool = False
 
     @property
     def engine_version(self) -> str:
@@ -192,9 +195,12 @@ class Facts:
         if self.examined is not None and self.examined.report is not None:
             plain["examined"]["report"] = self.examined.report.to_json()
         if self.scanned is not None:
-            del plain["scanned"]["each"]
-            if self.scanned.each:
-                plain["scanned"]["each"] = [asdict(one) for one in self.scanned.each]
+            for name in ("each", "rules"):
+                del plain["scanned"][name]
+                if parts := getattr(self.scanned, name):
+                    plain["scanned"][name] = [asdict(one) for one in parts]
+            if not self.scanned.quarantines:
+                del plain["scanned"]["quarantines"]
         return plain
 
     @classmethod
@@ -218,7 +224,8 @@ class Facts:
 
 def _stored_scan(scanned: Mapping[str, Any]) -> ScanFact:
     each = tuple(SingleResult(**one) for one in scanned.get("each", ()))
-    return ScanFact(**{**scanned, "flags": tuple(scanned.get("flags", ())), "each": each})
+    rules = tuple(RuleMatch(**one) for one in scanned.get("rules", ()))
+    return ScanFact(**{**scanned, "flags": tuple(scanned.get("flags", ())), "each": each, "rules": rules})
 
 
 def _stored_report(examined: Mapping[str, Any]) -> Report | None:

@@ -30,6 +30,7 @@ from sluice.scanner.icap.scanner import GRACE_SECONDS, IcapScanner
 from sluice.scanner.off import NoScanner
 from sluice.scanner.several import ConfiguredScanner, SeveralScanners
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache, VerdictCache
+from sluice.scanner.yara import YaraScanner
 from sluice.settings import Settings
 from sluice.wiring.refusal import StartRefused, refusing
 from sluice.wiring.start import (
@@ -41,6 +42,7 @@ from sluice.wiring.start import (
     secret_file,
 )
 from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.rules import compile_rules
 from sluice_inspect.threats import RULES_VERSION
 
 _MAX_NAMED_CONTEXTS = 20
@@ -172,6 +174,8 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictC
             scanner = await _make_clamd(settings, sandbox, shared)
         elif name == "builtin":
             scanner = BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
+        elif name == "yara":
+            scanner = await _make_yara(settings, sandbox)
         else:
             scanner = await _make_icap(settings, name.removeprefix("icap:"))
         engines.append(ConfiguredScanner(scanner, name not in optional))
@@ -240,6 +244,18 @@ async def _make_icap(settings: Settings, name: str) -> IcapScanner:
         grace_seconds=0.0 if f"icap:{name}" in settings.scanner_optional else GRACE_SECONDS,
     )
     await scanner.start()
+    return scanner
+
+
+async def _make_yara(settings: Settings, sandbox: Sandbox) -> YaraScanner:
+    """Return the engine for the rules of the operator. Raise `StartRefused` if it is required and has none."""
+    if settings.yara_rules is None:
+        raise ValueError("expected SLUICE_YARA_RULES")  # the settings refuse it
+    scanner = YaraScanner(settings.yara_rules, sandbox, compile_rules, after_check="clamd" in settings.scanner)
+    fault = await scanner.start()
+    if fault and "yara" not in settings.scanner_optional:
+        await scanner.aclose()
+        raise StartRefused(f"SLUICE_YARA_RULES: {fault}")
     return scanner
 
 

@@ -1,0 +1,153 @@
+"""The engine for the operator's YARA rules: real rules, compiled in their process and applied by real workers."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sluice.kit.health import EngineState
+from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
+from sluice.scanner.yara import YaraScanner
+from sluice_inspect.sandbox.engine import ZygoteSandbox
+from sluice_inspect.sandbox.protocol import CompiledRules, Completed, OperatorRules
+from sluice_inspect.sandbox.rules import compile_rules
+from tests.inspection.threats.packed_files import zipped
+from tests.rows import each_row
+from tests.sandbox.processes import wait_for_end
+from tests.sandbox.test_zygote_end import zygote_of
+from tests.scanner.conftest import Seal, scanned
+from tests.scanner.in_process_sandbox import InProcessSandbox
+
+RULE = """
+rule %s {
+    meta:
+        severity = "%s"
+    strings:
+        $a = "%s"
+    condition:
+        $a
+}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sub").mkdir()
+    write(tmp_path / "sub" / "a.yar", "First", "reject", "first words")
+    return tmp_path
+
+
+@pytest.fixture
+async def scanner(folder: Path, sandbox: ZygoteSandbox) -> AsyncIterator[YaraScanner]:
+    yara = YaraScanner(folder, sandbox, compile_rules, pause_seconds=3600)
+    assert await yara.start() == ""
+    yield yara
+    await yara.aclose()
+
+
+def write(path: Path, rule: str, severity: str, text: str) -> None:
+    path.write_text(RULE % (rule, severity, text), encoding="utf-8")
+
+
+async def test_changed_rules_are_applied_to_the_next_file_and_broken_ones_are_not(
+    scanner: YaraScanner, folder: Path, seal: Seal
+) -> None:
+    packed = seal(zipped({"in.zip": zipped({"b.txt": b"first words", "c.txt": b"second words"})}))
+    found = await scanned(scanner, packed)
+    assert isinstance(found, Infected)
+    assert (found.threat, found.quarantines) == ("yara:First", False)
+    assert [(match.file, match.rule) for match in found.rules] == [("sub/a.yar", "First")]
+    before = scanner.engine_version
+
+    write(folder / "sub" / "a.yar", "Second", "reject", "second words")
+    await scanner.refresh()
+    found = await scanned(scanner, packed)
+    assert isinstance(found, Infected)
+    assert found.threat == "yara:Second"
+    assert scanner.engine_version is not None
+    assert found.signatures == scanner.engine_version.signatures
+    assert before != scanner.engine_version
+
+    (folder / "b.yara").write_text("rule Broken {\n  condition:\n    no_such_thing\n}", encoding="utf-8")
+    await scanner.refresh()
+    health = await scanner.health()
+    assert health.state is EngineState.DEGRADED
+    assert health.detail.startswith("b.yara:3: unknown identifier `no_such_thing`")
+    found = await scanned(scanner, packed)
+    assert isinstance(found, Infected)
+    assert found.threat == "yara:Second"
+
+
+async def test_severity_decides_what_a_match_is(scanner: YaraScanner, folder: Path, seal: Seal) -> None:
+    write(folder / "b.yar", "Hold", "quarantine", "held words")
+    write(folder / "c.yar", "Note", "report", "noted words")
+    await scanner.refresh()
+    held = await scanned(scanner, seal(b"held words, noted words"))
+    assert isinstance(held, Infected)
+    assert (held.threat, held.quarantines, len(held.rules)) == ("yara:Hold", True, 2)
+    noted = await scanned(scanner, seal(b"noted words"))
+    assert isinstance(noted, Clean)
+    assert noted.flags == ("yara.Note",)
+    assert [match.rule for match in noted.rules] == ["Note"]
+    assert isinstance(await scanned(scanner, seal(b"other words")), Clean)
+
+
+async def test_rules_are_loaded_into_the_next_zygote(scanner: YaraScanner, sandbox: ZygoteSandbox, seal: Seal) -> None:
+    zygote = zygote_of(sandbox)
+    os.kill(zygote, signal.SIGKILL)
+    await asyncio.to_thread(wait_for_end, zygote)
+    await scanned(scanner, seal(b"words"))  # it may have no worker yet
+    found = await scanned(scanner, seal(b"first words"))
+    assert isinstance(found, Infected)
+    assert found.threat == "yara:First"
+
+
+async def test_rules_that_are_slow_or_match_everything_are_named(tmp_path: Path) -> None:
+    (tmp_path / "all.yar").write_text("rule Everything { condition: filesize > 3 }", encoding="utf-8")
+    loop = "for all i in (0..8000000) : (uint8(i % 1000) != 300)"
+    (tmp_path / "slow.yar").write_text(f"rule Slow {{ condition: filesize > 500KB and {loop} }}", encoding="utf-8")
+    scanner = YaraScanner(tmp_path, InProcessSandbox(), compile_rules)
+    assert await scanner.start() == ""
+    await scanner.aclose()
+    health = await scanner.health()
+    assert health.state is EngineState.DEGRADED
+    assert "slow rules: slow.yar (" in health.detail
+    assert "rules that match every file: all.yar:Everything" in health.detail
+
+
+def report(**fields: object) -> dict[str, object]:
+    return {"complete": True, "signatures": "5", "yara": {"version": "0" * 16, "why": "", "matches": [], **fields}}
+
+
+MATCH = {"rule": "A", "file": "a.yar", "severity": "reject", "meta": {}}
+
+
+@each_row(
+    "payload, kind",
+    [
+        (report(), Clean),
+        (report(matches=[MATCH]), Infected),
+        (report(why="the YARA rules took more than 15 s of processor time"), Incomplete),
+        (report(version="1" * 16), ScannerUnavailable),
+        ({"complete": True, "signatures": "5"}, ScannerUnavailable),
+        (report(matches=[MATCH] * 21), Incomplete),
+        (report(matches=[MATCH | {"rule": "no name"}]), Incomplete),
+        (report(matches=[MATCH | {"severity": "none"}]), Incomplete),
+        (report(matches=[MATCH | {"meta": {"a": "x" * 501}}]), Incomplete),
+        (report(matches=[MATCH | {"meta": {"a": {}}}]), Incomplete),
+        (report(more=1), Incomplete),
+    ],
+)
+async def test_report_of_a_worker_is_never_clean_unless_it_is_as_it_should_be(
+    seal: Seal, payload: dict[str, object], kind: type
+) -> None:
+    async def compiled(_folder: Path) -> CompiledRules:
+        return CompiledRules(OperatorRules("0" * 16, os.memfd_create("rules")), 1)
+
+    scanner = YaraScanner(Path("/nowhere"), InProcessSandbox(Completed(payload, 1.0)), compiled)
+    await scanner.start()
+    assert isinstance(await scanned(scanner, seal(b"words")), kind)
+    await scanner.aclose()
