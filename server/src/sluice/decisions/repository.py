@@ -18,6 +18,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal,
     select,
     tuple_,
     union_all,
@@ -269,14 +270,17 @@ def _conditions(tenant_id: str, wanted: DecisionFilter) -> list[ColumnElement[bo
     conditions = [columns.tenant_id == tenant_id, columns.mode != "rescan"]
     for column, value in (
         (columns.context_key, wanted.context_key),
-        (columns.outcome, wanted.outcome),
         (columns.reason, wanted.reason),
         (columns.actor_id, wanted.actor_id),
     ):
         if value is not None:
             conditions.append(column == value)
-    if wanted.outcome is not None and wanted.outcome != "accepted":
-        conditions.append(columns.outcome != "accepted")  # so that an index that has no accepted one can be used
+    if wanted.outcome is not None:
+        # As literals: with parameters in their place, no planner would know that an index without accepted uploads holds
+        # every such row.
+        conditions.append(columns.outcome == literal(wanted.outcome, literal_execute=True))
+        if wanted.outcome != "accepted":
+            conditions.append(columns.outcome != literal("accepted", literal_execute=True))
     if wanted.only_failed:
         conditions.append(columns.reason.is_not(None))
     # By the id, which begins with its moment: so the index that lists them also finds them.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, String, exists, func, literal_column, or_, select, union
+from sqlalchemy import ColumnElement, Select, exists, func, literal, or_, select, union
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from sluice.db.schema import IS_DELETED, IS_STORED, decisions, file_metadata, files
@@ -204,7 +204,7 @@ def has_reason(tenant_id: str, reason: str, file_id: ColumnElement[str] = _colum
     """Return the condition that the upload of a file was put into quarantine for a reason."""
     columns = decisions.c
     # As a literal: with a parameter in its place, no planner would know that the index holds every such row.
-    is_found = (columns.outcome == literal_column("'quarantined'", String), columns.reason == reason)
+    is_found = (columns.outcome == literal("quarantined", literal_execute=True), columns.reason == reason)
     newest = (
         select(columns.file_id)
         .where(columns.tenant_id == tenant_id, *is_found, columns.file_id.is_not(None))
