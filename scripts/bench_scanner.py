@@ -237,6 +237,18 @@ def show_times(title: str, costs: Sequence[Cost]) -> None:
         print(f"{cost.name:38} {median(cost.seconds):9.2f} {ratio:9.2f} {spent}")
 
 
+async def show_verdicts(files: Sequence[Path], scanners: Sequence[Scanner]) -> None:
+    """Print how many of these files, which are good ones, each scanner calls clean, and what it says of the others."""
+    for scanner in scanners:
+        others = []
+        for path in files:
+            with sealed(path.read_bytes()) as file:
+                result = await scanner.scan(file, tenant_id="ten_bench")
+            if not isinstance(result, Clean):
+                others.append(f"  {path}: {result}")
+        print(f"{scanner.name}: {len(files) - len(others):,} of {len(files):,} good files are clean", *others, sep="\n")
+
+
 async def show_hits(caches: Sequence[VerdictCache]) -> None:
     """Print the cost of a cache hit in each cache."""
     print(
@@ -256,7 +268,7 @@ async def show_hits(caches: Sequence[VerdictCache]) -> None:
         print(f"{cache.name:38} {median(taken):9.1f} {taken[LOOKUPS * 99 // 100]:9.1f} {cpu:13.1f}")
 
 
-async def main(folder: Path, small: int, rounds: int) -> None:
+async def main(folder: Path, small: int, rounds: int, good: Sequence[Path]) -> None:
     """Run all measurements."""
     (folder / "clamd" / "db").mkdir(parents=True)
     database_of(SIGNATURES, folder / "clamd" / "db" / "many")
@@ -280,6 +292,9 @@ async def main(folder: Path, small: int, rounds: int) -> None:
             stack.push_async_callback(icap.aclose)
             await icap.start()
             await icap.find_scan_limit(120)
+            if good:
+                await show_verdicts(good, (scanner, icap))
+                return
             variants = {
                 "clamd alone (FILDES)": clamd_alone(clamd),
                 "Sluice, by itself (a re-scan)": with_scanner(scanner),
@@ -307,6 +322,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", type=int, default=400, help="small files in each round")
     parser.add_argument("--rounds", type=int, default=6, help="rounds of each variant")
+    parser.add_argument(
+        "--good",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="scan the files of these folders by each engine, measure nothing",
+    )
     options = parser.parse_args()
+    good = sorted(path for folder in options.good for path in folder.rglob("*") if path.is_file())
     with tempfile.TemporaryDirectory() as temporary:
-        uvloop.run(main(Path(temporary), options.small, options.rounds))
+        uvloop.run(main(Path(temporary), options.small, options.rounds, good))
