@@ -358,6 +358,7 @@ SENT_HEADERS: Final[Mapping[str, str]] = {
 LEFT_OUT: Final = frozenset(
     {
         ("FullReport", "scanners"),
+        ("FullReport", "yara_rules"),
         ("UploadOut", "outcome"),
         ("AuditItem", "reason"),
         ("FileMetadata", "expires_at"),

@@ -20,6 +20,7 @@ from sluice.observe import scrape, traces
 from sluice.observe.log import log
 from sluice.observe.metrics import Metric, Source
 from sluice.observe.siblings import Siblings
+from sluice.scanner.protocol import reload_rules
 from sluice.settings import Settings
 from sluice.uploads.spool import held
 from sluice.wiring.assembly import Assembled, assembled, run_worker
@@ -55,6 +56,7 @@ def create_app(
                     desk,
                     download_host=None if given.download_url is None else given.download_url.host,
                 )
+                app.state.reload_rules = partial(reload_rules, made.engines.scanner)
                 made.engines.sandbox.prepare()
                 if siblings is None:
                     yield

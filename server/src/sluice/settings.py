@@ -247,7 +247,7 @@ class Settings(BaseSettings):
     yara_rules: Path | None = Field(
         None,
         description="Folder of YARA rules, `*.yar` and `*.yara`, for the engine `yara`. Changes take effect within a "
-        "minute, and at once on SIGHUP.",
+        "minute, and on SIGHUP at once (by several processes, or without a terminal).",
     )
     scanner_encrypted: Literal["allow", "incomplete"] = Field(
         "allow",

@@ -10,9 +10,12 @@ import pytest
 
 from sluice.kit.health import EngineState
 from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
+from sluice.scanner.builtin import BuiltinScanner
+from sluice.scanner.several import ConfiguredScanner, SeveralScanners
 from sluice.scanner.yara import YaraScanner
+from sluice_inspect.sandbox.dispatch import FileJob
 from sluice_inspect.sandbox.engine import ZygoteSandbox
-from sluice_inspect.sandbox.protocol import CompiledRules, Completed, OperatorRules
+from sluice_inspect.sandbox.protocol import CompiledRules, Completed, OperatorRules, RunResult
 from sluice_inspect.sandbox.rules import compile_rules
 from tests.inspection.threats.packed_files import zipped
 from tests.rows import each_row
@@ -103,6 +106,23 @@ async def test_rules_are_loaded_into_the_next_zygote(scanner: YaraScanner, sandb
     found = await scanned(scanner, seal(b"first words"))
     assert isinstance(found, Infected)
     assert found.threat == "yara:First"
+
+
+async def test_large_file_is_scanned_once_for_several_engines(
+    scanner: YaraScanner, sandbox: ZygoteSandbox, seal: Seal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[str] = []
+    run = sandbox._dispatcher.run
+
+    async def counted(job: FileJob) -> RunResult:
+        jobs.append(job.job)
+        return await run(job)
+
+    monkeypatch.setattr(sandbox._dispatcher, "run", counted)
+    builtin = ConfiguredScanner(BuiltinScanner(sandbox))
+    found = await scanned(SeveralScanners([builtin, ConfiguredScanner(scanner)]), seal(bytes(2**20) + b"first words"))
+    assert isinstance(found, Infected)
+    assert (found.threat, jobs) == ("yara:First", ["scan"])
 
 
 async def test_rules_that_are_slow_or_match_everything_are_named(tmp_path: Path) -> None:

@@ -281,6 +281,15 @@ class Scanner(Model):
     required: bool
 
 
+class YaraRule(Model):
+    """A YARA rule of the operator that matches the file, or something that is packed in it."""
+
+    rule: str
+    file: str
+    severity: str
+    meta: dict[str, Any]
+
+
 class FullReport(SenderReport):
     """The whole report on an upload."""
 
@@ -297,6 +306,7 @@ class FullReport(SenderReport):
     checks: list[Check]
     created_at: datetime
     scanners: list[Scanner] | None = None
+    yara_rules: list[YaraRule] | None = None
 
 
 class Validated(Model):

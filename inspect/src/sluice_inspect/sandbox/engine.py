@@ -113,6 +113,7 @@ class ZygoteSandbox:
         self._most_samples: int | None = None
         self._only: FewFiles | None = None  # the files that formats were loaded for; None if all formats are
         self._rules: OperatorRules | None = None
+        self._rules_fault = ""  # why the zygote could not load them
         self._loading_rules = asyncio.Lock()
         self._shared: dict[FileJob, _SharedRun] = {}  # scans in progress
         self._fault = ""  # what the self-test found wrong
@@ -164,11 +165,11 @@ class ZygoteSandbox:
         if self._rules is None or pool is None:
             return ""
         try:
-            fault = await pool.supervisor.load_rules(self._rules)
+            self._rules_fault = await pool.supervisor.load_rules(self._rules)
         except SandboxBroken as error:
             return str(error)  # they are loaded into the next zygote
         pool.renew()
-        return fault
+        return self._rules_fault
 
     async def run(
         self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
@@ -209,6 +210,8 @@ class ZygoteSandbox:
             state, detail = "degraded", "workers are held by limits only: no seccomp, no Landlock"
         elif (at := self._dispatcher.timed_out_at) is not None and time.monotonic() - at < _BUSY_SECONDS:
             state, detail = "degraded", "a worker got too little processor time for a file: the machine is too busy"
+        elif self._rules_fault:
+            state, detail = "degraded", f"the operator's YARA rules could not be loaded: {self._rules_fault}"
         return SandboxHealth(
             state=state,
             detail=detail,

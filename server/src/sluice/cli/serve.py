@@ -40,7 +40,8 @@ def serve(
     with SLUICE_PRODUCTION it makes neither: run **sluice init**.
 
     Ctrl-C, SIGTERM or the end of the terminal drains: no new connections, and uploads in progress may finish within
-    SLUICE_DRAIN_SECONDS. A second Ctrl-C does not wait. With several processes SIGHUP replaces them one by one.
+    SLUICE_DRAIN_SECONDS. A second Ctrl-C does not wait. With several processes SIGHUP replaces them one by one. A
+    single one without a terminal has the rules of SLUICE_YARA_RULES read again.
     """
     settings = service_settings()
     if processes is not None:
@@ -102,6 +103,7 @@ def load_server() -> None:
 async def _serve(
     settings: "Settings", listener: "socket.socket", launched: "EarlyZygote | None", process: ServerProcess
 ) -> None:
+    import asyncio
     import gc
     import signal
     from functools import partial
@@ -128,6 +130,9 @@ async def _serve(
     async with app.router.lifespan_context(app):
         if server.should_exit:
             return
+        has_default = signal.getsignal(signal.SIGHUP) == server.handle_exit
+        if settings.yara_rules is not None and has_default and not _has_terminal():  # whose end is a SIGHUP too
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, app.state.reload_rules)
         first, link = await _first_start(settings) if process.is_first and not settings.production else (None, None)
         url = _url_of(settings)
         welcome = () if first is None else _welcome(first, url, settings.keys_dir)
@@ -144,6 +149,17 @@ async def _serve(
         process.announce()
         await server.serve(sockets=[listener])
     log.info("stopped")
+
+
+def _has_terminal() -> bool:
+    """Return whether this process has a controlling terminal."""
+    import os
+
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _url_of(settings: "Settings") -> str:

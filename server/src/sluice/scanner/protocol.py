@@ -164,6 +164,14 @@ class FindsScanLimit(Protocol):
 
 
 @runtime_checkable
+class Reloads(Protocol):
+    """A scanner with rules of the operator, or one that asks such a scanner."""
+
+    def reload(self) -> None:
+        """Have the rules read again soon, also if no change was noticed."""
+
+
+@runtime_checkable
 class HasEngines(Protocol):
     """A scanner that asks several engines."""
 
@@ -200,6 +208,12 @@ def version_of_all(each: Sequence[SingleResult]) -> EngineVersion | None:
 def joined_version(versions: Sequence[tuple[str, str]]) -> EngineVersion:
     """Return engines and signatures as one version; one without a number of its signatures leaves a dash."""
     return EngineVersion("+".join(engine for engine, _ in versions), "+".join(number or "-" for _, number in versions))
+
+
+def reload_rules(scanner: Scanner) -> None:
+    """Have rules of the operator read again soon, if the scanner has any."""
+    if isinstance(scanner, Reloads):
+        scanner.reload()
 
 
 async def healths_of(scanner: Scanner) -> Sequence[EngineHealth]:

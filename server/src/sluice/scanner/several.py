@@ -22,6 +22,7 @@ from sluice.scanner.protocol import (
     ScanResult,
     SingleResult,
     joined_version,
+    reload_rules,
 )
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import UnpackReport
@@ -113,6 +114,11 @@ class SeveralScanners:
             if isinstance(engine.scanner, FindsScanLimit)
         ]
         await asyncio.gather(*searches)
+
+    def reload(self) -> None:
+        """Have every engine with rules of the operator read them again."""
+        for engine in self._engines:
+            reload_rules(engine.scanner)
 
     async def health(self) -> EngineHealth:
         """Return the health of the engine that is worst off."""

@@ -24,6 +24,7 @@ from sluice.scanner.protocol import (
     SingleResult,
     clean_results_of,
     healths_of,
+    reload_rules,
     version_of_all,
 )
 from sluice_inspect.sandbox.sealed import Sealed
@@ -223,6 +224,10 @@ class CachedScanner:
         """Wait for the scanner behind the cache, if it needs time for that."""
         if isinstance(self._scanner, FindsScanLimit):
             await self._scanner.find_scan_limit(seconds, size)
+
+    def reload(self) -> None:
+        """Have rules of the operator read again."""
+        reload_rules(self._scanner)
 
     async def health(self) -> EngineHealth:
         """Return the health of the scanner; an unavailable cache makes it `degraded` at most."""

@@ -31,6 +31,7 @@ from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, Un
 _NAME: Final = "yara"
 _CHECK_SECONDS: Final = 10.0  # as long as the scan for clamd waits for the check: both scans are then one
 _STAMPED_MAX: Final = 20_000  # files of the folder that are watched
+_NAMED_MAX: Final = 5
 _NO_RULES: Final = "a worker did not apply the rules of this version"
 
 Compile = Callable[[Path], Awaitable[CompiledRules]]
@@ -191,9 +192,10 @@ class YaraScanner:
         limits: dict[str, int | str] = {
             "signatures": compiled.rules.version,
             "files": compiled.files,
-            "slow_patterns": len(compiled.slow_patterns),
             "ms_per_mb": round(compiled.ms_per_mb),
         }
+        if compiled.slow_patterns:
+            limits["slow_patterns"] = ", ".join(compiled.slow_patterns[:_NAMED_MAX])
         state = EngineState.DEGRADED if complaints else EngineState.UP
         version = f"rules {compiled.rules.version}"
         return EngineHealth("scanner", _NAME, state, version=version, detail="; ".join(complaints), limits=limits)

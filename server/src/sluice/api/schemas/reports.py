@@ -20,6 +20,7 @@ from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import CheckOutcome, CheckResult
 from sluice.uploads.sentences import sentence_for
 from sluice.uploads.values import Facts, VerdictOutcome
+from sluice_inspect.sandbox.unpack import Severity
 
 # Details that name a threat, a threshold of a heuristic, or how a checker ended: said in general words instead.
 _GENERAL: Final[Mapping[Reason, str]] = {
@@ -71,6 +72,17 @@ class ScannerOut(ResponseBody):
     required: bool = Field(description="Whether a file is clean only if this engine says so.")
 
 
+class YaraRuleOut(ResponseBody):
+    """A YARA rule of the operator that matches the file, or something that is packed in it."""
+
+    rule: str = Field(description="Name of the rule.", examples=["Invoice_Lure"])
+    file: str = Field(description="Its file, within `SLUICE_YARA_RULES`.", examples=["mail/lures.yar"])
+    severity: Severity = Field(description="What follows from a match.")
+    meta: dict[str, str | int | bool] = Field(
+        description="Metadata of the rule, at most 8 values of 200 characters.", examples=[{"author": "soc"}]
+    )
+
+
 class ReportedFile(ResponseBody):
     """The file that a report is about. A hash is missing if not all of its bytes came."""
 
@@ -92,6 +104,9 @@ class FullReport(SenderReport):
     engines: dict[str, str]
     scanners: list[ScannerOut] | None = Field(
         None, exclude_if=is_none, description="What each engine said, if several scanned the file."
+    )
+    yara_rules: list[YaraRuleOut] | None = Field(
+        None, exclude_if=is_none, description="The operator's YARA rules that match, at most 20, if any do."
     )
     duration_ms: int | None
     mode: Literal["first_failure", "all_checks"] = Field(
@@ -140,6 +155,15 @@ def _scanners(facts: Facts) -> list[ScannerOut] | None:
     ]
 
 
+def _yara_rules(facts: Facts) -> list[YaraRuleOut] | None:
+    if facts.scanned is None or not facts.scanned.rules:
+        return None
+    return [
+        YaraRuleOut(rule=each.rule, file=each.file, severity=each.severity, meta=dict(each.meta))
+        for each in facts.scanned.rules
+    ]
+
+
 def full_report(report: VerdictReport, accept_language: str | None) -> FullReport:
     """Return the whole report."""
     facts, rules = report.facts, report.rules
@@ -162,9 +186,13 @@ def full_report(report: VerdictReport, accept_language: str | None) -> FullRepor
         rules_version=rules.version,
         engines=engines,
         scanners=_scanners(facts),
+        yara_rules=_yara_rules(facts),
         duration_ms=report.duration_ms,
         mode="all_checks" if report.all_checks else "first_failure",
-        flags=[] if inspected is None else list(inspected.flags),
+        flags=[
+            *(() if inspected is None else inspected.flags),
+            *(() if facts.scanned is None else (flag for flag in facts.scanned.flags if flag.startswith("yara."))),
+        ],
         facts={} if inspected is None else dict(inspected.facts),
         checks=[_check(check) for check in report.checks],
         created_at=report.created_at,

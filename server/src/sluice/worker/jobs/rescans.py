@@ -41,6 +41,7 @@ _CLAIM: Final = timedelta(minutes=30)
 _POSTPONED: Final = timedelta(minutes=5)
 # The engine whose verdict replaces no other's: a few rules are no second opinion on what an antivirus has cleared.
 _BUILTIN: Final = "builtin"
+_OWN_RULES: Final = frozenset({_BUILTIN, "yara"})
 _REASONS: Final = {"clean": None, "incomplete": Reason.SCAN_INCOMPLETE.value, "infected": Reason.VIRUS_DETECTED.value}
 
 
@@ -89,7 +90,7 @@ class Rescans:
         version = self._scanner.engine_version
         if version is None:
             return 0
-        prefix = _BUILTIN if self._scanner.name == _BUILTIN else ""
+        prefix = _BUILTIN if _OWN_RULES.issuperset(self._scanner.name.split("+")) else ""
         async with self._database.reading(ALL_TENANTS) as connection:
             asked = await file_rows.find_asked_rescans(connection, _BATCH)
             stale = asked or await file_rows.find_stale_verdicts(connection, str(version), _BATCH, prefix=prefix)
