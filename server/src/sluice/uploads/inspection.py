@@ -38,12 +38,12 @@ async def inspect(
     """Add what the file check found and, if the rules want it, the scan, and judge both: they run at the same time.
 
     A file that the check rejects is not scanned to the end, since the check comes first in the order of the rules,
-    unless `all_checks` are asked for. `on_checked` is called with the content type when the check has passed and the
+    unless `all_checks` are asked for; nor is one that a hash list allows. `on_checked` is called with the content type when the check has passed and the
     scan still runs.
     Raise `ServiceUnavailable` if there is no checker or no scanner.
     """
     facts = judged.facts
-    if not rules.scan:
+    if not rules.scan or (facts.listed is not None and facts.listed.is_allowed):
         facts = replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox))
         return judged.with_failures(facts, judge_content(facts, rules))
     unpack_report: asyncio.Future[UnpackReport | None] = asyncio.get_running_loop().create_future()

@@ -217,7 +217,7 @@ def _gaps(
             yield "integrity.type", Mode.ENFORCE, Unknown.NOT_EXAMINED
     elif rules.policies.content_modes:
         yield from _policy_gaps(facts, rules, {failure.check for failure in failed})
-    if rules.scan and facts.scanned is None:
+    if rules.scan and facts.scanned is None and not (facts.listed is not None and facts.listed.is_allowed):
         yield "malware", rules.check_modes.malware, Unknown.NOT_SCANNED
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sluice.contexts.policies import Mode
+from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
 from sluice.uploads.examined import ExamineFact, Fault, faults, unreported
 from sluice.uploads.reasons import WORDS, Reason
@@ -35,6 +36,7 @@ CHECKS: Final = (
     "rate",
     "plan",
     "quota",
+    "hash_list",
     "policy.duplicates",
     *INTEGRITY_CHECKS,
     "blank",
@@ -121,7 +123,7 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
     results = []
     for name in CHECKS:
         mode, failure = mode_of(name, rules), found.get(name)
-        if mode is None:
+        if mode is None or (name == "hash_list" and facts.listed is None):
             continue
         if failure is not None:
             outcome: CheckOutcome = "would_fail" if failure.mode is Mode.REPORT else "fail"
@@ -165,7 +167,8 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
         "plan": facts.quota_used_bytes,
         "quota": facts.quota_used_bytes,
         "policy.duplicates": facts.duplicate_of,
-        "malware": facts.scanned,
+        "hash_list": facts.listed,
+        "malware": facts.scanned or (facts.listed is not None and facts.listed.is_allowed) or None,
         "storage": None,  # no fact: a file that was stored has an id
     }
     if check in measured:
@@ -212,7 +215,7 @@ def judge_name_and_size(facts: Facts, rules: Rules) -> Iterator[Rejection]:
 
 
 def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
-    """Yield the limits of context and tenant that are reached, and a file that is stored already."""
+    """Yield the limits of context and tenant that are reached, and a file that is denied, or stored already."""
     rate, plan, used = facts.rate, facts.plan, facts.quota_used_bytes
     if rate is not None and rate.retry_after is not None and rules.rate is not None:
         most, seconds = rules.rate.max_uploads, rules.rate.window_seconds
@@ -230,6 +233,8 @@ def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(
             Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + facts.size_bytes, expected={"max": rules.quota_bytes}
         )
+    if facts.listed is not None and facts.listed.own is not None and facts.listed.own.list == "deny":
+        yield denial_of(facts.listed.own)
     duplicates = rules.policies.duplicates
     if facts.duplicate_of and duplicates is not None and duplicates.mode is not Mode.OFF:
         detail = f"the file {facts.duplicate_of} has the same SHA-256"
@@ -237,7 +242,9 @@ def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
 
 
 def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
-    """Yield what the file check found wrong, and the policies on content that its report fails."""
+    """Yield a member that is denied, what the file check found wrong, and the policies that its report fails."""
+    if facts.listed is not None and facts.listed.denied_member is not None:
+        yield denial_of(facts.listed.denied_member)
     if facts.examined is not None:
         yield from _judge_check(facts.examined, facts, rules)
         if rules.policies.content_modes:
@@ -264,6 +271,15 @@ def _judge_check(examined: ExamineFact, facts: Facts, rules: Rules) -> Iterator[
 
 def _rejection(fault: Fault, mode: Mode) -> Rejection:
     return Rejection(fault.reason, fault.detail, found=fault.found, expected=fault.expected, mode=mode)
+
+
+def denial_of(entry: ListedHash) -> Rejection:
+    """Return the failure by an entry that denies a file, or a file in it."""
+    owner = "the installation" if entry.of_installation else "the tenant"
+    what = f"the file {entry.member} in it" if entry.member else "the file"
+    because = f": {entry.reason}" if entry.reason else ""
+    detail = f"{what} is on the deny list of {owner} by its {NAMES[entry.algorithm]} {entry.digest}{because}"
+    return Rejection(Reason.DENIED_FILE, detail, found=entry.digest)
 
 
 def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
