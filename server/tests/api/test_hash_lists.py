@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_rejected, assert_validation_error, data, page
-from tests.api.samples import TEXT, eicar, noise
+from tests.api.samples import TEXT, eicar, noise, zip_of
 from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
@@ -94,6 +94,24 @@ def test_allowed_file_is_not_scanned_but_checked(client: ApiClient, context: str
     assert_rejected(client.upload("e.txt", eicar(), context=context), "denied_file")  # deny wins
     weak = client.post("/hash-lists", {"entries": [{"digest": digest_of(TEXT, "sha1"), "list": "allow"}]})
     assert_error(weak, 422, "Validation error", "entries[0]: a SHA-256: allow entries need a SHA-256")
+
+
+def test_archive_with_a_denied_file_is_rejected_and_the_report_names_the_member(
+    client: ApiClient, context: str
+) -> None:
+    add(client, digest_of(TEXT * 9, "md5"), reason="INC-9")
+    add(client, digest_of(TEXT * 8), list="allow")
+    inner = zip_of(("deep/evil.txt", TEXT * 9), ("b.txt", TEXT))
+    archive = zip_of(("a.txt", TEXT * 8), ("inner.zip", inner))
+    refused = client.upload("a.zip", archive, context=context)
+    assert_rejected(refused, "denied_file")
+    report = refused.json()["report"]
+    assert (report["hash_lists"][0]["member"], report["members_compared"]) == ("deep/evil.txt", 4)
+    assert "deep/evil.txt" in checks_of(report)["hash_list"]["detail"]
+    stored = data(client.upload("b.zip", zip_of(("a.txt", TEXT * 8), ("b.txt", TEXT)), context=context), 201)
+    report = data(client.get(f"/reports/{stored['report_id']}"))
+    assert (report["hash_lists"], report["members_compared"]) == ([], 2)
+    assert "members_missed" not in report
 
 
 def test_first_entry_of_a_tenant_holds_at_once_in_a_process_that_remembers_there_is_none(

@@ -108,6 +108,7 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield from judge_name_and_size(facts, rules)
     yield from judge_limits(facts, rules)
     yield from judge_content(facts, rules)
+    yield from judge_members(facts)
     yield from judge_scan(facts, rules)
 
 
@@ -242,9 +243,7 @@ def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
 
 
 def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
-    """Yield a member that is denied, what the file check found wrong, and the policies that its report fails."""
-    if facts.listed is not None and facts.listed.denied_member is not None:
-        yield denial_of(facts.listed.denied_member)
+    """Yield what the file check found wrong, and the policies on content that its report fails."""
     if facts.examined is not None:
         yield from _judge_check(facts.examined, facts, rules)
         if rules.policies.content_modes:
@@ -282,10 +281,18 @@ def denial_of(entry: ListedHash) -> Rejection:
     return Rejection(Reason.DENIED_FILE, detail, found=entry.digest)
 
 
+def judge_members(facts: Facts) -> Iterator[Rejection]:
+    """Yield a file in the file that is denied."""
+    if facts.listed is not None and facts.listed.denied_member is not None:
+        yield denial_of(facts.listed.denied_member)
+
+
 def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     """Yield what the malware scan found."""
     scanned = facts.scanned
     if not rules.scan or scanned is None or scanned.outcome == "clean":
+        return
+    if facts.listed is not None and facts.listed.is_allowed:  # since: at the time it was scanned
         return
     reason = Reason.VIRUS_DETECTED if scanned.outcome == "infected" else Reason.SCAN_INCOMPLETE
     yield Rejection(reason, scanned.detail, mode=rules.check_modes.malware)

@@ -43,9 +43,9 @@ from sluice.scanner import Scanner
 from sluice.upload_tokens import repository as token_rows
 from sluice.uploads import repository
 from sluice.uploads.form import UploadForm
-from sluice.uploads.hash_lookup import look_up
+from sluice.uploads.hash_lookup import look_up, look_up_members
 from sluice.uploads.idempotency import claim_key, find_rejected, releasing
-from sluice.uploads.inspection import inspect
+from sluice.uploads.inspection import LookUpMembers, inspect
 from sluice.uploads.rate_limit import hold_place
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.reservation import ClaimLost, record, reserve_at_once, reserve_step_by_step, store
@@ -307,6 +307,7 @@ class Upload:
                 sandbox=self._engines.sandbox,
                 scanner=self._engines.scanner,
                 on_checked=lambda _content_type: None,
+                look_up_members=self._members_of(file.sealed, snapshot),
                 all_checks=True,
             )
         await self.snapshot.require_current()
@@ -327,6 +328,7 @@ class Upload:
                         sandbox=self._engines.sandbox,
                         scanner=self._engines.scanner,
                         on_checked=put.start,  # a large object is sent during the scan, and appears after the verdict
+                        look_up_members=self._members_of(file.sealed, snapshot),
                         all_checks=self._purpose.all_checks,
                     )
                 judged = await self._require_passing(judged, caller, snapshot, is_last=True)
@@ -482,6 +484,13 @@ class Upload:
             return facts
         database, tenant_id = self._engines.database, snapshot.context.tenant_id
         return replace(facts, listed=await look_up(database, tenant_id, sealed, snapshot.hash_algorithms))
+
+    def _members_of(self, sealed: Sealed, snapshot: ContextSnapshot) -> LookUpMembers | None:
+        """Return what compares the members of the file with hash lists; None if there are no entries."""
+        if not snapshot.hash_algorithms:
+            return None
+        engines, tenant_id = self._engines, snapshot.context.tenant_id
+        return partial(look_up_members, engines.database, engines.sandbox, tenant_id, sealed, snapshot.hash_algorithms)
 
     def _decision(
         self,
