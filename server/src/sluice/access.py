@@ -123,6 +123,8 @@ _UPLOAD_TOKENS: Final = "/api/v1/upload-tokens"
 _RESUMABLE: Final = "/api/v1/uploads"
 _BUCKETS: Final = "/api/v1/tenants/{tenant_id}/storage-configs"
 _CORS: Final = "/api/v1/cors"
+_HASHES: Final = "/api/v1/hash-lists"
+_HASH: Final = f"{_HASHES}/{{digest}}"
 _EVENTS: Final = "/api/v1/events"
 _WEBHOOKS: Final = "/api/v1/webhook-endpoints"
 _WEBHOOK: Final = f"{_WEBHOOKS}/{{endpoint_id}}"
@@ -195,6 +197,11 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("DELETE", f"{_BUCKETS}/{{config_id}}"): Scope.ADMIN,
         ("GET", _CORS): Scope.ADMIN,
         ("PUT", _CORS): Scope.ADMIN,
+        ("GET", _HASHES): Scope.METADATA,
+        ("POST", _HASHES): Scope.ADMIN,
+        ("POST", f"{_HASHES}/import"): Scope.ADMIN,
+        ("DELETE", _HASH): Scope.ADMIN,
+        ("POST", f"{_HASH}/quarantine"): Scope.ADMIN,
         ("GET", _AUDIT): Scope.ADMIN,
         ("GET", _EVENTS): Scope.ADMIN,
         ("POST", _WEBHOOKS): Scope.ADMIN,
@@ -296,6 +303,10 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("POST", _UPLOAD_TOKENS): Audited("upload_token.created", "token_id"),
         ("DELETE", f"{_UPLOAD_TOKENS}/{{token_id}}"): Audited("upload_token.revoked", "token_id"),
         ("PUT", _CORS): Audited("cors.changed", "tenant_id"),
+        ("POST", _HASHES): Audited("hash_entry.added", "digest"),
+        ("POST", f"{_HASHES}/import"): Audited("hash_list.imported", "import_id"),
+        ("DELETE", _HASH): Audited("hash_entry.removed", "digest"),
+        ("POST", f"{_HASH}/quarantine"): Audited("job.created", "job_id"),
         ("POST", _WEBHOOKS): Audited("webhook_endpoint.created", "endpoint_id"),
         ("PATCH", _WEBHOOK): Audited("webhook_endpoint.changed", "endpoint_id"),
         ("DELETE", _WEBHOOK): Audited("webhook_endpoint.deleted", "endpoint_id"),

@@ -432,6 +432,21 @@ class Invalid(SluiceError):
         super().__init__(errors=problems)
 
 
+class ImportStopped(SluiceError):
+    """A line of an imported file is wrong. The lines that `errors` names were applied, and nothing else of the file."""
+
+    status = 422
+    code = "import_stopped"
+    message = "Import stopped"
+    errors = (
+        "line 4711: expected a SHA-256, SHA-1 or MD5 in hexadecimal digits, found 'readme.txt'",
+        "Lines 1 to 4000 were applied: 4000 entries added, 0 changed",
+    )
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(errors=problems or None)
+
+
 class IdempotencyKeyReused(SluiceError):
     """The idempotency key was sent before, with another file, context or metadata."""
 
@@ -495,6 +510,19 @@ class ServiceUnavailable(SluiceError):
         super().__init__(
             errors=[f"The {part} is unavailable; nothing was stored, try again later"], retry_after=retry_after
         )
+
+
+class ImportInterrupted(SluiceError):
+    """The service failed during an import. The lines that `errors` names were applied; the whole may be sent again."""
+
+    status = 503
+    code = "import_interrupted"
+    message = "Import interrupted"
+    errors = ("The database is unavailable", "Lines 1 to 4000 were applied: 4000 entries added, 0 changed")
+    retry_after = 5.0
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(errors=problems or None)
 
 
 class SpoolBusy(SluiceError):

@@ -11,6 +11,7 @@ from sluice.erasures.service import Erasures
 from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner
 from sluice.files.service import Files, Quarantine
+from sluice.hash_lists.service import HashLists
 from sluice.identity import SignInFlow
 from sluice.jobs.service import Jobs
 from sluice.receipts.service import Receipts
@@ -43,6 +44,7 @@ class Services:
     audit: AuditLog
     upload_tokens: UploadTokens
     cors: Cors
+    hash_lists: HashLists
     resumable: ResumableUploads
     events: EventFeed
     tenants: Tenants

@@ -10,14 +10,18 @@ import pytest
 from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
+from sluice.access import operator
 from sluice.api_keys.repository import find_presented
 from sluice.api_keys.service import ApiKeys
+from sluice.audit import AuditAction
 from sluice.db.database import Database
 from sluice.db.migrate import RIGHTS, NotTheOwner, current_role, grant, upgrade
 from sluice.db.postgres import PostgresOptions
-from sluice.db.rls import ALL_TENANTS, NO_TENANT, RlsScope
+from sluice.db.rls import ALL_TENANTS, INSTALLATION, NO_TENANT, RlsScope
 from sluice.db.schema import api_keys, audit_events, contexts, metadata, tenants
 from sluice.db.statement import Statement
+from sluice.hash_lists import repository as hash_rows
+from sluice.hash_lists.service import EntryDraft, HashLists
 from sluice.tenants import Tenant
 from sluice.tenants import repository as tenant_rows
 from tests.db.migrated import Migrated
@@ -148,10 +152,27 @@ async def test_the_service_role_cannot_change_tables_or_policies_or_switch_them_
 
 
 async def test_every_tenant_table_has_a_policy_and_every_table_grants(as_service: Database, owner: Database) -> None:
-    policies = await _query(as_service, "SELECT tablename FROM pg_policies ORDER BY 1", NO_TENANT)
+    policies = await _query(as_service, "SELECT DISTINCT tablename FROM pg_policies ORDER BY 1", NO_TENANT)
     assert policies == sorted(table.name for table in _TENANT_TABLES)
     assert set(RIGHTS) == {*metadata.tables, "alembic_version"}
     assert (await as_service.row_security(), await owner.row_security()) == (True, False)
+
+
+async def test_hash_lists_of_the_installation_are_read_by_tenants_and_written_by_operators(
+    as_service: Database,
+) -> None:
+    lists = HashLists(as_service)
+    for tenant_id in (INSTALLATION, _OURS, _THEIRS):
+        await lists.add(AuditAction(operator(tenant_id, "root"), "hash_entry.added"), [EntryDraft(bytes(32))])
+    owners = await _query(as_service, "SELECT tenant_id FROM hash_entries ORDER BY 1", _OURS)
+    assert owners == [INSTALLATION, _OURS]
+    found = await hash_rows.find_listed(as_service, _OURS, [bytes(32), bytes(20)])
+    assert sorted(one.of_installation for one in found) == [False, True]
+    changes = "WITH gone AS (DELETE FROM hash_entries RETURNING tenant_id) SELECT tenant_id FROM gone"
+    assert await _query(as_service, changes, _OURS) == [_OURS]
+    assert await _query(as_service, "UPDATE hash_entries SET list = 'allow' RETURNING tenant_id", _OURS) == []
+    with pytest.raises(DBAPIError):
+        await _query(as_service, f"UPDATE hash_entries SET tenant_id = '{INSTALLATION}'", _THEIRS)
 
 
 async def test_a_presented_key_is_found_only_by_its_full_prefix(as_service: Database) -> None:

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -34,6 +35,7 @@ from sluice.events.catalogue import FilePurged
 from sluice.events.record import StoredEvent
 from sluice.files import FileFilter
 from sluice.files.record import Hold, RetentionRule, Review
+from sluice.hash_lists import EntryFilter, HashEntry
 from sluice.idempotency_keys import KeyClaim
 from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.resumable.resumable_upload import UploadState
@@ -64,6 +66,7 @@ _READS: Final = {
     "the worker looks for old rows of all tenants": (
         "audit.repository.forget decisions.repository.delete_expired decisions.repository.delete_old_marks"
         " idempotency_keys.repository.delete_expired jobs.repository.delete_old sessions.repository.delete_expired"
+        " hash_lists.repository.delete_expired"
         " upload_tokens.repository.delete_expired events.repository.delete_old webhooks.repository.delete_old_deliveries"
     ),
     "the worker looks for due rows of all tenants": (
@@ -102,7 +105,9 @@ CHANGES_ALL_TENANTS: Final = {"usage.repository.fold", "db.counts.fold"}
 _VERBS: Final = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _TABLES: Final = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO|,)\s+(?:ONLY\s+)?([a-z_]+)\b", re.IGNORECASE)
 _TENANT: Final = re.compile(r"(?:\b([a-z_]+)\.)?\btenant_id\b", re.IGNORECASE)
-_COMPARED: Final = re.compile(r"(?:\b([a-z_]+)\.)?\btenant_id = (?:([a-z_]+)\.tenant_id\b|\S)", re.IGNORECASE)
+_COMPARED: Final = re.compile(
+    r"(?:\b([a-z_]+)\.)?\btenant_id (?:= (?:([a-z_]+)\.tenant_id\b|\S)|IN\s+⟨(?!\s*a_query))", re.IGNORECASE
+)
 _BRACKETS: Final = re.compile(r"\(([^()]*)\)")
 
 
@@ -166,6 +171,8 @@ def _unscoped(sql: str) -> Iterator[str]:
         ("WITH x AS (UPDATE contexts SET y = 1 WHERE context_id = 1) INSERT INTO files (tenant_id) SELECT 1", ["contexts"]),
         ("SELECT * FROM files JOIN tenants ON tenants.tenant_id = files.tenant_id", ["files", "tenants"]),
         ("SELECT * FROM files WHERE tenant_id = 1 AND EXISTS (SELECT 1 FROM api_keys)", ["api_keys"]),
+        ("SELECT * FROM files WHERE tenant_id IN (1, 2)", []),
+        ("SELECT * FROM files WHERE tenant_id IN (SELECT tenant_id FROM tenants)", ["tenants", "files"]),
         ("SELECT * FROM rate_takes", []),
     ],
 )  # fmt: skip
@@ -199,7 +206,7 @@ def text_statements() -> Iterator[tuple[str, str]]:
 @pytest.mark.asvs("8.2.2")
 def test_statements_of_the_upload_path_name_the_tenant() -> None:
     found = list(text_statements())
-    names = "_DUPLICATE _SNAPSHOT _RESERVE _RECORD _PRESENTED _LOG _REJECT _REPEATED _GROW"
+    names = "_DUPLICATE _LISTED _SNAPSHOT _RESERVE _RECORD _PRESENTED _LOG _REJECT _REPEATED _GROW"
     assert {name.rpartition(".")[2] for name, _sql in found} == set(names.split())
     assert [(name, table) for name, sql in found for table in unscoped(sql) if not is_exempt(name)] == []
 
@@ -322,7 +329,7 @@ _PLAIN: Final[dict[str, Any]] = (
     | {"upload_ids": ["u"], "report_ids": ["r"], "group_ids": ["g"], "token_ids": ["t"], "conditions": [], "values": {}}
     | {"total": 5, "uploads_per_month": 500, "level": 80, "announced": 0, "sign_count": 1, "expires_at": NOW}
     | {"queue": "purge", "engine": "another", "kind": "bulk_delete", "grouping": "day", "of": "files", "held": "file"}
-    | {"pairs": [("n", "v"), ("m", "w")]}
+    | {"pairs": [("n", "v"), ("m", "w")], "digest": bytes(32), "digests": [bytes(32)]}
     | {"order": "-size_bytes", "types": ["file.stored"], "actions": ["context.changed"]}
 )
 ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
@@ -350,6 +357,8 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
     "changed": {"evt_1": {}},
     "blanked": [{**dict.fromkeys(_ERASED, "x"), **{name: {} for name in ("actor", "facts", "params")}}],
     "entry": _ENTRY,
+    "entries": [HashEntry("ten_1", bytes(32), "deny", None, "a", "n", NOW, None)],
+    "sums": Counter({("deny", 32): 1}),
     "passkey": Passkey(b"x", "ten_1", "usr_1", b"x", 0, NOW),
     "user": User("usr_1", "ten_1", "n", Role.VIEWER, "active", NOW),
     "uploader": Principal("ten_1", "key_1", "n", frozenset({Scope.UPLOAD}), via="api_key", key_id="key_1"),
@@ -360,6 +369,7 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
 ANNOTATED: Final[Mapping[str, Any]] = {
     "SliceRequest": SliceRequest(20, before=f"{NOW.isoformat()}~x"),
     "AuditFilter": AuditFilter("a", "x", NOW, NOW, "done", "r", "t"),
+    "EntryFilter": EntryFilter("deny", "sha256", None, "a"),
     "FileFilter": FileFilter("c", "u", "s", "f", "t", NOW, NOW, 1, "quarantined", (("n", "v"),), reason="r"),
     "Secret": Secret("ten_1", "ses_1", "x"),
 }

@@ -24,11 +24,12 @@ from sluice.contexts.policies import (
     ProgramsInArchives,
 )
 from sluice.decisions import PastDecision
+from sluice.hash_lists import ListedHash
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import Reason
-from sluice.uploads.replay import MOST_SAMPLES, WHY, Replay, Unknown, Verdict, judge_again
+from sluice.uploads.replay import MOST_SAMPLES, WHY, Group, Replay, Unknown, Verdict, digests_in, judge_again
 from sluice.uploads.rules import decide, quarantine_by
-from sluice.uploads.values import Facts, PlanFact, RateFact, Rules, ScanFact
+from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
 
@@ -219,6 +220,36 @@ def test_a_duplicate_of_an_upload_that_would_end_otherwise_is_unknown() -> None:
     replay.add([past(number, facts, verdict, earlier) for number, (facts, verdict) in uploads])
     assert replay.unknown == {Unknown.DUPLICATE_CHANGED: 1}
     assert (replay.unchanged, replay.would_reject[Reason.TOO_MANY_PAGES].count) == (1, 1)
+
+
+def test_todays_hash_lists_decide_by_the_digests_that_decisions_keep() -> None:
+    deny = ListedHash("00" * 32, "deny", None, of_installation=False)
+    member = ListedHash("11" * 16, "deny", None, of_installation=True, member="b.txt")
+    was_denied = replace(WHOLE, listed=HashListFact((deny,)), examined=None, scanned=None)
+    had_member = replace(WHOLE, listed=HashListFact((member,), members=1), scanned=None)
+    infected = replace(WHOLE, scanned=replace(CLEAN, outcome="infected"))
+    denied, virus = rejected(Reason.DENIED_FILE), rejected(Reason.VIRUS_DETECTED)
+    made = [
+        past(1, WHOLE, ACCEPTED, RULES),
+        past(2, was_denied, denied, RULES),
+        past(3, had_member, denied, RULES),
+        past(4, infected, virus, RULES),
+    ]
+    assert set(digests_in(made)) == {bytes(32), bytes.fromhex(member.digest)}
+
+    def outcome(*today: ListedHash) -> tuple[int, dict[Reason, int], dict[Reason, int], dict[Unknown, int]]:
+        replay = Replay(RULES)
+        replay.add(made, {one.digest: [replace(one, member="")] for one in today})
+        counted = [{reason: group.count for reason, group in groups.items()} for groups in _groups(replay)]
+        return replay.unchanged, counted[0], counted[1], replay.unknown
+
+    assert outcome(deny, member) == (2, {Reason.DENIED_FILE: 1}, {}, {})
+    assert outcome(member) == (3, {}, {}, {Unknown.NOT_EXAMINED: 1})
+    assert outcome(replace(deny, list="allow"))[2] == {Reason.VIRUS_DETECTED: 1, Reason.DENIED_FILE: 1}
+
+
+def _groups(replay: Replay) -> tuple[dict[Reason, Group], dict[Reason, Group]]:
+    return replay.would_reject, replay.would_accept
 
 
 @each_row(

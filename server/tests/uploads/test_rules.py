@@ -25,10 +25,11 @@ from sluice.contexts.policies import (
     Policies,
     ProgramsInArchives,
 )
+from sluice.hash_lists import ListedHash
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.rules import CHECKS, decide, failures, judge_all, quarantine_by
-from sluice.uploads.values import Facts, PlanFact, RateFact, Rules, ScanFact
+from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
 
@@ -69,11 +70,20 @@ SOUND_FACTS = replace(
     examined=examined(),
     scanned=CLEAN,
     duplicate_of="",
+    listed=HashListFact(),
 )
 
 
 def report(**changes: Any) -> dict[str, Any]:
     return {"examined": examined(replace(SOUND, **changes))}
+
+
+DENIED = ListedHash("0" * 64, "deny", "why", of_installation=False)
+ALLOWED = replace(DENIED, list="allow")
+
+
+def listed(*entries: ListedHash) -> dict[str, Any]:
+    return {"listed": HashListFact(entries)}
 
 
 BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
@@ -86,6 +96,8 @@ BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
     (Reason.RATE_LIMIT_EXCEEDED, {"rate": RateFact(0, 3.0)}),
     (Reason.MONTHLY_LIMIT_EXCEEDED, {"plan": PlanFact(500, 500, 1.0)}),
     (Reason.STORAGE_QUOTA_EXCEEDED, {"quota_used_bytes": 901}),
+    (Reason.DENIED_FILE, listed(DENIED)),
+    (Reason.DENIED_FILE, listed(ALLOWED, replace(DENIED, digest="0" * 32, of_installation=True))),
     (Reason.DUPLICATE_FILE, {"duplicate_of": "file_2"}),
     (Reason.BLANK_DOCUMENT, report(fill="zeros", blank=True, integrity=Outcome.CORRUPT)),
     (Reason.CORRUPT_FILE, report(integrity=Outcome.CORRUPT, blank=True)),
@@ -184,6 +196,16 @@ def test_disabled_rules_do_not_reject() -> None:
     assert reason_of(empty, replace(RULES, reject_blank=False)) is Reason.CORRUPT_FILE
 
 
+def test_allowed_file_passes_the_scan_that_was_not_made_and_nothing_else() -> None:
+    facts = replace(SOUND_FACTS, **listed(ALLOWED, replace(ALLOWED, member="b.txt")), scanned=None)
+    assert outcomes(facts)["malware"] == "pass"
+    assert Facts.from_json(facts.to_json()).listed == facts.listed
+    assert reason_of(replace(facts, **report(integrity=Outcome.CORRUPT))) is Reason.CORRUPT_FILE
+    member = replace(facts, **listed(ALLOWED, replace(DENIED, member="b.txt")))
+    assert (reason_of(member), outcomes(member)["hash_list"]) == (Reason.DENIED_FILE, "fail")
+    assert outcomes(replace(facts, listed=HashListFact((replace(ALLOWED, member="b"),))))["malware"] == "not_run"
+
+
 def test_stored_facts_can_be_judged_again_by_changed_rules() -> None:
     facts = replace(SOUND_FACTS, examined=examined(replace(SOUND, blank=True)))
     written = facts.to_json()["examined"]["report"]
@@ -209,7 +231,8 @@ def test_each_check_is_reported_as_passed_not_run_or_off_and_a_policy_that_is_no
     assert [name for name, outcome in empty.items() if outcome == "fail"] == ["blank"]
     assert empty["integrity.structure"] == "not_run"
     off = outcomes(SOUND_FACTS, NO_RULES)
-    assert (off.pop("size"), off.pop("plan"), off.pop("storage")) == ("pass", "pass", "not_run")
+    assert {off.pop(name) for name in ("size", "plan", "hash_list")} == {"pass"}
+    assert off.pop("storage") == "not_run"
     assert set(off.values()) == {"off"}
     assert not any(name.startswith("policy.") for name in off)
 

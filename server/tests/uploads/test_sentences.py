@@ -22,13 +22,14 @@ from sluice.contexts.policies import (
     Policies,
     ProgramsInArchives,
 )
+from sluice.hash_lists import ListedHash
 from sluice.messages import LOCALES, Sentence, catalogue_of, render
 from sluice.messages.patterns import names_in, parse
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import Reason
 from sluice.uploads.rules import decide
 from sluice.uploads.sentences import content_type_name, format_name, sentence_for
-from sluice.uploads.values import Facts, PlanFact, RateFact, Rejection, Rules, ScanFact
+from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rejection, Rules, ScanFact
 from sluice_inspect.format_list import FORMAT_NAMES
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import UNKNOWN_TYPE, Finding, Limits, Outcome, Report
@@ -36,6 +37,7 @@ from tests.rows import each_row
 
 CANARIES: Final = ("Win.Test.EICAR_HDB-1", "/var/spool/sluice/x", "0x1F3A", "203.0.113.9")
 ALL_CANARIES: Final = " ".join(CANARIES)
+DENIED: Final = ListedHash("0" * 64, "deny", ALL_CANARIES, of_installation=True)
 LIMITS: Final[dict[str, Any]] = {"max_bytes": 10_485_760, "rate": RateLimit(20, 60), "quota_bytes": 100_000_000}
 RULES: Final = Rules(1, (), reject_blank=True, reject_corrupt=True, scan=True, **LIMITS)
 SOUND: Final = Report("pdf", "application/pdf", Outcome.OK, Outcome.OK, None, blank=False, detail="")
@@ -153,6 +155,8 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         for key, params, facts in (
             ("file_too_small.limit", {"size": 9, "min_size": 10}, {"size_bytes": 9}),
             ("filename_not_allowed.plain", {}, {"filename": "A.pdf"}),
+            ("denied_file.plain", {}, {"listed": HashListFact((DENIED,))}),
+            ("denied_file.plain", {}, {"listed": HashListFact((replace(DENIED, member=ALL_CANARIES),))}),
             ("duplicate_file.plain", {}, {"duplicate_of": CANARIES[1]}),
             (
                 "content_type_not_allowed.named",

@@ -54,6 +54,20 @@ def extract_all(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[s
     return _scan(fd, filename, buffer, everything=True)
 
 
+def hash_members(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:  # noqa: ARG001
+    """Write the SHA-256 of every part that is packed in the file to `buffer`."""
+    from sluice_inspect.threats import digests
+
+    return digests.hash_members(fd, buffer, weak=False)
+
+
+def hash_members_weak(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:  # noqa: ARG001
+    """Do so with MD5 and SHA-1 as well."""
+    from sluice_inspect.threats import digests
+
+    return digests.hash_members(fd, buffer, weak=True)
+
+
 def _scan(
     file: int | Source, filename: str, buffer: SharedBufferWriter | None = None, *, everything: bool = False
 ) -> Mapping[str, object]:
@@ -80,7 +94,8 @@ def _complete(function: Callable[..., Mapping[str, object]]) -> Callable[..., Ma
 
 
 JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
-    function.__name__: _complete(function) for function in (check, scan, check_and_scan, extract_hidden, extract_all)
+    function.__name__: _complete(function)
+    for function in (check, scan, check_and_scan, extract_hidden, extract_all, hash_members, hash_members_weak)
 }
 
 
@@ -88,6 +103,7 @@ def preload() -> None:
     """Load what a confined worker can no longer load: every parser, and every codec that a file could name."""
     late_imports.load_all()
     from sluice_inspect import inspection
+    from sluice_inspect.threats import digests
     from sluice_inspect.threats import scan as threats
 
     for module in pkgutil.iter_modules(encodings.__path__):
@@ -95,6 +111,7 @@ def preload() -> None:
             importlib.import_module(f"encodings.{module.name}")
     inspection.preload()
     threats.preload()
+    digests.preload()
 
 
 def load_rules(serialized: bytes, version: str) -> None:

@@ -12,8 +12,9 @@ from sluice_inspect.sandbox.sealed import Sealed
 
 # What a worker can be asked to do with a file. `check` checks its format, `scan` looks for known threats,
 # `check_and_scan` does both in one short run. `extract_hidden` scans and also writes the parts that clamd does not see
-# to a shared buffer, `extract_all` writes every part.
-Job = Literal["check", "scan", "check_and_scan", "extract_hidden", "extract_all"]
+# to a shared buffer, `extract_all` writes every part. `hash_members` writes the SHA-256 of every part, and
+# `hash_members_weak` its MD5 and SHA-1 as well.
+Job = Literal["check", "scan", "check_and_scan", "extract_hidden", "extract_all", "hash_members", "hash_members_weak"]
 
 _MB: Final = 1024**2
 # `check_and_scan` is an attempt: callers fall back to `check` and `scan`, each with its own limits, so this one must

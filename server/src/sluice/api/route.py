@@ -5,6 +5,7 @@ is read strictly.
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any, Final
 
 import structlog
@@ -46,6 +47,7 @@ from sluice.upload_tokens.upload_token import Method
 from sluice_inspect.sandbox.fair_queue import FairQueue
 
 JSON_BODY_BYTES: Final = 64 * 1024
+_LONG_BODIES: Final = MappingProxyType({("POST", "/api/v1/hash-lists"): 1024**2})  # a thousand entries with reasons
 _BLANKS: Final = " \t"
 _CHARSET: Final = re.compile(r";[ \t]*charset[ \t]*=([^;]*)", re.IGNORECASE)
 
@@ -89,7 +91,7 @@ class GuardedRoute(APIRoute):
             return inner
         (route,) = routes
         scope, audited = ROUTE_SCOPES[route], AUDITED_ROUTES.get(route)
-        takes_json = self.body_field is not None
+        takes_json, most_bytes = self.body_field is not None, _LONG_BODIES.get(route, JSON_BODY_BYTES)
         is_list = route[0] == "GET" and not self.param_convertors and route not in WAITING_ROUTES
 
         async def handle(request: Request) -> Response:
@@ -103,7 +105,7 @@ class GuardedRoute(APIRoute):
                     gate: ListGate = request.app.state.list_gate
                     async with gate.hold(principal.tenant_id):
                         return await inner(request)
-                response = await inner(await _read_json(request) if takes_json else request)
+                response = await inner(await _read_json(request, most_bytes) if takes_json else request)
             except (ScopeMissing, KeyLimited) as refused:
                 await _log_refusal(request, audited, refused.code)
                 raise
@@ -239,8 +241,8 @@ async def read_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
         raise Malformed(errors=["body: ended before its announced length"]) from fault
 
 
-async def _read_json(request: Request) -> Request:
-    raw = b"".join([chunk async for chunk in read_body(request, JSON_BODY_BYTES)])
+async def _read_json(request: Request, most_bytes: int) -> Request:
+    raw = b"".join([chunk async for chunk in read_body(request, most_bytes)])
     if not raw.strip():
         raise Invalid("body: expected a JSON object, found nothing")
     _require_json_type(request)

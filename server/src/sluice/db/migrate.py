@@ -50,6 +50,8 @@ RIGHTS: Final[Mapping[str, str]] = {
     "upload_tokens": "SELECT, INSERT, UPDATE, DELETE",
     "idempotency_keys": "SELECT, INSERT, UPDATE, DELETE",
     "cors_origins": "SELECT, INSERT, DELETE",
+    "hash_entries": "SELECT, INSERT, UPDATE, DELETE",
+    "hash_entry_counts": "SELECT, INSERT, UPDATE, DELETE",
     "console_links": "SELECT, INSERT, UPDATE, DELETE",
     "console_sessions": "SELECT, INSERT, DELETE",
     "console_users": "SELECT, INSERT, UPDATE, DELETE",

@@ -29,6 +29,9 @@ NO_TENANT: Final = SpecialScope.NO_TENANT
 # For the worker, the operator's commands, and signed download links, which name no tenant.
 ALL_TENANTS: Final = SpecialScope.ALL_TENANTS
 
+# Owns the hash lists that hold for every tenant. `kit.text.is_tenant_id` accepts no such id, so no tenant has it.
+INSTALLATION: Final = "*"
+
 # A tenant's id, or one of the two above.
 RlsScope = str | SpecialScope
 

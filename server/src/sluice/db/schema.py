@@ -351,6 +351,49 @@ cors_origins = Table(
     Index("ix_cors_origins_by_origin", "origin", "expires_at"),
 )
 
+# Files that are denied or need no malware scan, by a digest of their bytes; its length says which one it is: 16 MD5, 20
+# SHA-1, 32 SHA-256. Entries of the installation have the tenant id `hash_lists.entry.INSTALLATION`, hence no foreign
+# key.
+hash_entries = Table(
+    "hash_entries",
+    metadata,
+    Column("tenant_id", _ID, primary_key=True),
+    Column("digest", LargeBinary(32), primary_key=True),
+    Column("list", String(8), nullable=False),
+    Column("reason", String(500), nullable=True),
+    Column("added_by_id", String(255), nullable=False),
+    Column("added_by_name", String(255), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=True),
+    Index("ix_hash_entries_listing", "tenant_id", "created_at", "digest"),
+    # Few next to those that deny.
+    Index(
+        "ix_hash_entries_allowed",
+        "tenant_id",
+        "created_at",
+        "digest",
+        sqlite_where=text("list = 'allow'"),
+        postgresql_where=text("list = 'allow'"),
+    ),
+    Index(
+        "ix_hash_entries_expiry",
+        "expires_at",
+        sqlite_where=text("expires_at IS NOT NULL"),
+        postgresql_where=text("expires_at IS NOT NULL"),
+    ),
+)
+
+# How many entries there are of each list and algorithm: what an upload reads before it asks for any. A change of
+# entries locks the rows of their tenant until it is committed.
+hash_entry_counts = Table(
+    "hash_entry_counts",
+    metadata,
+    Column("tenant_id", _ID, primary_key=True),
+    Column("list", String(8), primary_key=True),
+    Column("algorithm", String(8), primary_key=True),
+    Column("entries", BigInteger, nullable=False),
+)
+
 # Uploads whose bytes come in several requests: see `resumable.resumable_upload`.
 resumable_uploads = Table(
     "resumable_uploads",

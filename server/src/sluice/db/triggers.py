@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from sluice.db.rls import ALL_TENANTS_SETTING, TENANT_SETTING
+from sluice.db.rls import ALL_TENANTS_SETTING, INSTALLATION, TENANT_SETTING
 from sluice.db.schema import metadata
 
 
@@ -266,6 +266,9 @@ def _row_security() -> Iterator[str]:
         if "tenant_id" in table.columns:
             yield f"ALTER TABLE {table.name} ENABLE ROW LEVEL SECURITY"
             yield f"CREATE POLICY its_tenant ON {table.name} USING ({_IN_SCOPE})"
+    # Hash lists of the installation are read by every tenant, and written by the operator's commands alone.
+    for name in ("hash_entries", "hash_entry_counts"):
+        yield f"CREATE POLICY of_installation ON {name} FOR SELECT USING (tenant_id = '{INSTALLATION}')"
 
 
 # --- Presented secrets. The tenant of an API key or upload token is unknown until it is found, so these queries, for

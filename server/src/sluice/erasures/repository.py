@@ -33,6 +33,7 @@ from sluice.db.schema import (
     events,
     file_metadata,
     files,
+    hash_entries,
     idempotency_keys,
     jobs,
     resumable_uploads,
@@ -210,6 +211,12 @@ async def blank_creators(connection: Connection, tenant_id: str, name: str) -> N
     """Blank the person as who created upload tokens."""
     theirs = (upload_tokens.c.tenant_id == tenant_id, upload_tokens.c.created_by == name)
     await connection.execute(update(upload_tokens).where(*theirs).values(created_by=ERASED))
+
+
+async def blank_hash_entries(connection: Connection, tenant_id: str, name: str) -> None:
+    """Blank the person as who added entries of hash lists."""
+    theirs = (hash_entries.c.tenant_id == tenant_id, hash_entries.c.added_by_id == name)
+    await connection.execute(update(hash_entries).where(*theirs).values(added_by_id=ERASED, added_by_name=ERASED))
 
 
 async def end_resumable(connection: Connection, tenant_id: str, upload_ids: Collection[str]) -> None:

@@ -146,7 +146,10 @@ class FilePurged(_FileEvent):
 
 
 class FileRecalled(_FileEvent):
-    """A later scan found a threat in a stored file: it is in quarantine now, after it may have been downloaded."""
+    """A later scan found a threat in a stored file, or a hash list denies it: it is in quarantine now.
+
+    It may have been downloaded before.
+    """
 
     type = "file.recalled"
     example = {**_FILE_EXAMPLE, "download_count": 2}

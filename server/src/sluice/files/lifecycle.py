@@ -464,6 +464,17 @@ async def record_rescan(
     return "quarantined"
 
 
+async def quarantine(connection: Connection, by: AuditAction, file_id: str, threat: str, at: datetime) -> bool:
+    """Put a stored file into quarantine; return False if it is there already, or no longer stored."""
+    row = await repository.mark_quarantined(connection, by.tenant_id, file_id, threat, at)
+    if row is None:
+        return False
+    await append(connection, by, file_id, at)
+    recalled = FileRecalled(**_event_fields(row), download_count=row.download_count)
+    await outbox.add(connection, by.tenant_id, recalled, at)
+    return True
+
+
 async def review(
     connection: Connection,
     by: AuditAction,

@@ -156,6 +156,13 @@ class Files:
         async with self._database.reading(tenant_id) as connection:
             return await repository.count(connection, tenant_id, context_key, uploaded_by)
 
+    async def count_by_sha256(self, tenant_id: str, digests: Collection[str]) -> Mapping[str, int]:
+        """Return how many stored files that are not in quarantine have each SHA-256; one that no file has is missing."""
+        if not digests:
+            return {}
+        async with self._database.reading(tenant_id) as connection:
+            return await repository.count_by_sha256(connection, tenant_id, digests)
+
     async def report_id_of(self, tenant_id: str, file_id: str) -> str:
         """Return the id of the report of the file's upload. Raise `NotFound`."""
         async with self._database.reading(tenant_id) as connection:

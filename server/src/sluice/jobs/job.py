@@ -10,7 +10,7 @@ from sluice.access import Principal, Scope, Via
 from sluice.audit import AuditAction
 from sluice.files import FileFilter
 
-JobKind = Literal["bulk_delete", "bulk_restore", "erasure", "export", "tenant_delete"]
+JobKind = Literal["bulk_delete", "bulk_quarantine", "bulk_restore", "erasure", "export", "tenant_delete"]
 BulkKind = Literal["bulk_delete", "bulk_restore"]
 ExportFormat = Literal["ndjson", "csv"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -19,6 +19,7 @@ JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 KINDS: Final[Mapping[JobKind, Scope]] = MappingProxyType(
     {
         "bulk_delete": Scope.DELETE,
+        "bulk_quarantine": Scope.ADMIN,
         "bulk_restore": Scope.DELETE,
         "erasure": Scope.ADMIN,
         "export": Scope.METADATA,

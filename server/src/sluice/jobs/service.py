@@ -1,7 +1,7 @@
 """Operations on jobs: create, read, cancel, download the file of an export. `worker.jobs.bulk` does them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from sluice.files import FileFilter
 from sluice.files import repository as file_rows
 from sluice.files.links import LinkSigner
 from sluice.files.service import MOST_SEARCHED, Files
+from sluice.hash_lists import ListedHash
 from sluice.jobs import repository
 from sluice.jobs.job import BulkKind, Export, ExportFormat, Job, JobKind, JobState, filter_to_json
 from sluice.kit.clock import Clock, utc_now
@@ -65,6 +66,11 @@ class Jobs:
         wanted = self._until_now(wanted)
         total = await self.count(by.tenant_id, wanted)
         return await self.create(by, "export", {"filter": filter_to_json(wanted), "format": kind}, total)
+
+    async def quarantine(self, by: AuditAction, entry: ListedHash) -> Job:
+        """Create a job that puts the stored files with a denied SHA-256 into quarantine. Raise `TooManyJobs`."""
+        total = (await self._files.count_by_sha256(by.tenant_id, [entry.digest])).get(entry.digest, 0)
+        return await self.create(by, "bulk_quarantine", asdict(entry), total)
 
     async def count(self, tenant_id: str, wanted: FileFilter) -> int | None:
         """Return how many files meet `wanted`, None if there are too many to be counted."""

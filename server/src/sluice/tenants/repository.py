@@ -56,6 +56,8 @@ async def change(connection: AsyncConnection, tenant_id: str, values: Mapping[st
 _THINGS: Final[tuple[Table, ...]] = (
     schema.upload_tokens,
     schema.cors_origins,
+    schema.hash_entries,
+    schema.hash_entry_counts,
     schema.console_links,
     schema.console_sessions,
     schema.console_passkeys,

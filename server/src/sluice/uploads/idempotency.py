@@ -32,7 +32,7 @@ _REJECTED_AGO: Final = timedelta(seconds=60)
 # How a check ended that ran into the limits of the service, or crashed: the same bytes may pass at another time.
 _BY_CHANCE: Final = frozenset({Reason.UNPROCESSABLE_FILE, Reason.VALIDATION_LIMITS_EXCEEDED})
 _NOT_CONTENT: Final = frozenset(
-    {"extension", "size", "rate", "plan", "quota"}
+    {"extension", "size", "rate", "plan", "quota", "hash_list"}
     | {"policy.filename_pattern", "policy.min_size_bytes", "policy.duplicates"}
 )
 CONTENT_REASONS: Final = frozenset(

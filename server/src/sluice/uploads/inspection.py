@@ -1,7 +1,7 @@
 """Inspection: the file check and the malware scan of one file. Each adds facts, which are judged at once by `rules`."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from sluice.errors import ServiceUnavailable
@@ -19,10 +19,12 @@ from sluice.scanner import (
     parse_unpack_report,
 )
 from sluice.uploads.examined import ExamineFact
-from sluice.uploads.rules import Judged, judge_content, judge_scan
-from sluice.uploads.values import Rules, ScanFact
+from sluice.uploads.rules import Judged, judge_content, judge_members, judge_scan
+from sluice.uploads.values import HashListFact, Rules, ScanFact
 from sluice_inspect.sandbox import Completed, NoWorker, Sandbox
 from sluice_inspect.sandbox.sealed import Sealed
+
+LookUpMembers = Callable[[], Awaitable[HashListFact]]
 
 
 async def inspect(
@@ -34,19 +36,24 @@ async def inspect(
     sandbox: Sandbox,
     scanner: Scanner,
     on_checked: Callable[[str], None],
+    look_up_members: LookUpMembers | None = None,
     all_checks: bool = False,
 ) -> Judged:
     """Add what the file check found and, if the rules want it, the scan, and judge both: they run at the same time.
 
     A file that the check rejects is not scanned to the end, since the check comes first in the order of the rules,
-    unless `all_checks` are asked for. `on_checked` is called with the content type when the check has passed and the
-    scan still runs.
+    unless `all_checks` are asked for; nor is one that a hash list allows. `on_checked` is called with the content type
+    when the check has passed and the scan still runs. `look_up_members` compares what is packed in the file with hash
+    lists meanwhile.
     Raise `ServiceUnavailable` if there is no checker or no scanner.
     """
     facts = judged.facts
-    if not rules.scan:
+    if not rules.scan or (facts.listed is not None and facts.listed.is_allowed):
         facts = replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox))
-        return judged.with_failures(facts, judge_content(facts, rules))
+        judged = judged.with_failures(facts, judge_content(facts, rules))
+        if judged.rejection is not None and not all_checks:
+            return judged
+        return await _with_members(judged, look_up_members)
     unpack_report: asyncio.Future[UnpackReport | None] = asyncio.get_running_loop().create_future()
     scanning = asyncio.create_task(scan(sealed, tenant_id, scanner, unpack_report))
     try:
@@ -54,6 +61,10 @@ async def inspect(
         judged = judged.with_failures(facts, judge_content(facts, rules))
         if judged.rejection is not None and not all_checks:
             return judged
+        judged = await _with_members(judged, look_up_members)
+        if judged.rejection is not None and not all_checks:
+            return judged
+        facts = judged.facts
         if judged.rejection is None and not scanning.done():
             on_checked(facts.content_type)
         facts = replace(facts, scanned=await scanning)
@@ -64,6 +75,16 @@ async def inspect(
             await asyncio.wait([scanning])
         if not scanning.cancelled():
             scanning.exception()  # retrieved: it was raised above, or the check's own failure matters more
+
+
+async def _with_members(judged: Judged, look_up_members: LookUpMembers | None) -> Judged:
+    """Add what hash lists say of the members, if they are asked, and judge it."""
+    if look_up_members is None or judged.facts.listed is None:
+        return judged
+    found, listed = await look_up_members(), judged.facts.listed
+    listed = replace(found, entries=(*listed.entries, *found.entries))
+    facts = replace(judged.facts, listed=listed)
+    return judged.with_failures(facts, judge_members(facts))
 
 
 @staged("examine")

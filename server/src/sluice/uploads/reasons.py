@@ -36,6 +36,7 @@ class Reason(StrEnum):
     ARCHIVE_LIMITS = "archive_limits"
     FILE_TOO_SMALL = "file_too_small"
     FILENAME_NOT_ALLOWED = "filename_not_allowed"
+    DENIED_FILE = "denied_file"
     DUPLICATE_FILE = "duplicate_file"
     VIRUS_DETECTED = "virus_detected"
     SCAN_INCOMPLETE = "scan_incomplete"
@@ -200,6 +201,13 @@ WORDS: Final = MappingProxyType(
             "the file name is not accepted",
             "The file name does not match the pattern of the context's policy filename_pattern.",
             check="policy.filename_pattern",
+        ),
+        Reason.DENIED_FILE: Words(
+            "this file is not accepted",
+            "A digest of the file, or of a file in it, is on a hash list of the tenant or of the installation. A key "
+            "with the scope metadata sees which entry it is.",
+            check="hash_list",
+            advice="ask_support",
         ),
         Reason.DUPLICATE_FILE: Words(
             "the same file is stored already",

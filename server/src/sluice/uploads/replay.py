@@ -5,6 +5,7 @@ No bytes are needed. Where the changed rules ask for a fact that was not measure
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -12,13 +13,16 @@ from typing import Final
 
 from sluice.contexts.policies import CONTENT_POLICIES, Mode
 from sluice.decisions import PastDecision
+from sluice.hash_lists import ListedHash
 from sluice.uploads.reasons import LIMIT_REASONS, Reason
 from sluice.uploads.rules import CHECKS, decide, failures, mode_of
-from sluice.uploads.values import Facts, Rejection, Rules
+from sluice.uploads.values import Facts, HashListFact, Rejection, Rules
 
 MOST_SAMPLES: Final = 5  # of each reason
 _MOST_RULES: Final = 100  # versions of the rules that are kept in memory
 _ORDER: Final[Mapping[str, int]] = MappingProxyType({check: number for number, check in enumerate(CHECKS)})
+_NO_LISTS: Final[Mapping[str, Sequence[ListedHash]]] = MappingProxyType({})
+_LISTED: Final = '"listed"'
 # Rejections that the facts may not show: another upload took the last room while this one was judged.
 _CLAIMED: Final = frozenset({*LIMIT_REASONS, Reason.STORAGE_QUOTA_EXCEEDED})
 
@@ -98,16 +102,16 @@ class Replay:
     _earlier_rules: dict[str, Rules | None] = field(default_factory=dict)
     _changed_hashes: set[str] = field(default_factory=set)
 
-    def add(self, decisions: Sequence[PastDecision]) -> None:
-        """Judge the decisions again and count them."""
+    def add(self, decisions: Sequence[PastDecision], listed: Mapping[str, Sequence[ListedHash]] = _NO_LISTS) -> None:
+        """Judge the decisions again and count them. `listed` are today's entries with the digests of `digests_in`."""
         for decision in decisions:
             self.judged += 1
             try:
-                self._add(decision)
+                self._add(decision, listed)
             except (KeyError, TypeError, ValueError):  # one row that cannot be read does not stop the others
                 self._count_unknown(Unknown.NOT_READABLE)
 
-    def _add(self, decision: PastDecision) -> None:
+    def _add(self, decision: PastDecision, listed: Mapping[str, Sequence[ListedHash]]) -> None:
         if decision.rules not in self._earlier_rules:
             if len(self._earlier_rules) >= _MOST_RULES:
                 self._earlier_rules.clear()
@@ -116,10 +120,15 @@ class Replay:
             self._earlier_rules[decision.rules] = None if same else earlier
         earlier_rules = self._earlier_rules[decision.rules]
         compares = self.rules.policies.need_duplicates
-        if earlier_rules is None and not (compares and self._changed_hashes):
+        is_same = earlier_rules is None and not (compares and self._changed_hashes)
+        if is_same and not listed and _LISTED not in decision.facts:
             self.unchanged += 1
             return
-        facts = Facts.from_json(json.loads(decision.facts))
+        then = Facts.from_json(json.loads(decision.facts))
+        facts = replace(then, listed=_listed_now(then, listed))
+        if is_same and _decisive(facts) == _decisive(then):
+            self.unchanged += 1
+            return
         before = Verdict(decision.outcome, None if decision.reason is None else Reason(decision.reason))
         after = judge_again(
             facts,
@@ -157,6 +166,43 @@ class Replay:
 
     def _count_unknown(self, why: Unknown) -> None:
         self.unknown[why] = self.unknown.get(why, 0) + 1
+
+
+def digests_in(decisions: Sequence[PastDecision]) -> Sequence[bytes]:
+    """Return the digests in these decisions that are compared with today's hash lists.
+
+    These are the SHA-256 of each file, and those of entries that it was found on. Entries that were added since with
+    the MD5 or the SHA-1 of a file, or with a digest of one of its members, are not known to concern it.
+    """
+    found = set[bytes]()
+    for decision in decisions:
+        with suppress(AttributeError, KeyError, TypeError, ValueError):  # `Replay.add` counts what cannot be read
+            facts = json.loads(decision.facts)
+            entries = (facts.get("listed") or {}).get("entries", ())
+            named = [facts.get("sha256"), *(entry["digest"] for entry in entries)]
+            found.update(bytes.fromhex(digest) for digest in named if digest)
+    return list(found)
+
+
+def _listed_now(then: Facts, listed: Mapping[str, Sequence[ListedHash]]) -> HashListFact | None:
+    """Return what today's entries say of a file."""
+    if then.listed is None and (then.sha256 is None or then.sha256 not in listed):
+        return None
+    earlier = then.listed or HashListFact()
+    own = {then.sha256, *(entry.digest for entry in earlier.entries if not entry.member)}
+    entries = [entry for digest in sorted(filter(None, own)) for entry in listed.get(digest, ())]
+    for member in earlier.entries:
+        if member.member:
+            entries += [replace(entry, member=member.member) for entry in listed.get(member.digest, ())]
+    return replace(earlier, entries=tuple(entries))
+
+
+def _decisive(facts: Facts) -> tuple[object, ...]:
+    """Return what decides of the entries that a file was found on."""
+    if facts.listed is None:
+        return None, False
+    own, member = facts.listed.own, facts.listed.denied_member
+    return None if own is None else own.list, member is not None
 
 
 def judge_again(
@@ -217,7 +263,7 @@ def _gaps(
             yield "integrity.type", Mode.ENFORCE, Unknown.NOT_EXAMINED
     elif rules.policies.content_modes:
         yield from _policy_gaps(facts, rules, {failure.check for failure in failed})
-    if rules.scan and facts.scanned is None:
+    if rules.scan and facts.scanned is None and not (facts.listed is not None and facts.listed.is_allowed):
         yield "malware", rules.check_modes.malware, Unknown.NOT_SCANNED
 
 

@@ -1,6 +1,7 @@
 """Operations on verdict reports: find one, list and group them, and judge earlier uploads by changed rules."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -8,12 +9,14 @@ from typing import Final
 from sluice.audit import AuditAction
 from sluice.audit.repository import append
 from sluice.db.database import Database
-from sluice.decisions import DecisionFilter, MarkState, repository
+from sluice.decisions import DecisionFilter, MarkState, PastDecision, repository
 from sluice.errors import Invalid, NotFound, TooManyRequests
+from sluice.hash_lists import ListedHash
+from sluice.hash_lists import repository as hash_rows
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 from sluice.kit.text import is_plain
-from sluice.uploads.replay import Replay
+from sluice.uploads.replay import Replay, digests_in
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.statistics import MOST_GROUPED, MOST_MEASURED, RejectionGroup, RejectionGroups, grouped
 from sluice.uploads.values import Rules
@@ -134,15 +137,26 @@ class Reports:
     async def _replay(self, tenant_id: str, wanted: DecisionFilter, replay: Replay) -> tuple[Replay, bool]:
         async with self._database.reading(tenant_id) as connection:
             skipped = await repository.skip_all_but(connection, tenant_id, wanted, MOST_REPLAYED)
+            has_lists = bool(await hash_rows.load_algorithms(connection, tenant_id))
         after = skipped or ""
         while True:
             async with self._database.reading(tenant_id) as connection:
                 batch = await repository.load_past(connection, tenant_id, wanted, after, _BATCH)
             async with self._turn:  # the batches of several tenants take turns, so that one thread is busy at most
-                await asyncio.to_thread(replay.add, batch)
+                listed = await self._listed(tenant_id, batch) if has_lists else {}
+                await asyncio.to_thread(replay.add, batch, listed)
             if len(batch) < _BATCH:
                 return replay, skipped is not None
             after = batch[-1].report_id
+
+    async def _listed(self, tenant_id: str, batch: Sequence[PastDecision]) -> Mapping[str, Sequence[ListedHash]]:
+        """Return today's entries of hash lists on the files of these decisions, by their digests."""
+        digests, found = await asyncio.to_thread(digests_in, batch), defaultdict[str, list[ListedHash]](list)
+        for start in range(0, len(digests), hash_rows.MOST_ASKED):
+            asked = digests[start : start + hash_rows.MOST_ASKED]
+            for entry in await hash_rows.find_listed(self._database, tenant_id, asked):
+                found[entry.digest].append(entry)
+        return found
 
 
 def _is_searchable(wanted: DecisionFilter, *more: str | None) -> bool:

@@ -115,7 +115,8 @@ async def load_snapshot(database: Database, tenant_id: str, context_key: str) ->
     if row["bucket_config_id"] is not None:
         bucket = bucket_of({name: row[f"bucket_{name}"] for name in _BUCKET_COLUMNS})
     usage = Usage(context.storage_used_bytes, row["uploads"] or 0, row["present"])
-    return ContextSnapshot(context, Rules.of(context), bucket, row["plan"], usage)
+    algorithms = frozenset(filter(None, (row["hash_algorithms"] or "").split(",")))
+    return ContextSnapshot(context, Rules.of(context), bucket, row["plan"], usage, algorithms)
 
 
 async def reserve(database: Database, file: PendingFile) -> bool:
@@ -328,6 +329,7 @@ def _versions_row(file: PendingFile) -> dict[str, Any]:
         "bucket_changed_at": file.versions.bucket_changed_at,
         "key_changed_at": file.versions.key_changed_at,
         "key_id": file.uploader.key_id,
+        "hash_algorithms": ",".join(sorted(file.versions.hash_algorithms)),
     }
 
 

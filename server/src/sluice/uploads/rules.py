@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sluice.contexts.policies import Mode
+from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
 from sluice.uploads.examined import ExamineFact, Fault, faults, unreported
 from sluice.uploads.reasons import WORDS, Reason
@@ -35,6 +36,7 @@ CHECKS: Final = (
     "rate",
     "plan",
     "quota",
+    "hash_list",
     "policy.duplicates",
     *INTEGRITY_CHECKS,
     "blank",
@@ -106,6 +108,7 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield from judge_name_and_size(facts, rules)
     yield from judge_limits(facts, rules)
     yield from judge_content(facts, rules)
+    yield from judge_members(facts)
     yield from judge_scan(facts, rules)
 
 
@@ -121,7 +124,7 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
     results = []
     for name in CHECKS:
         mode, failure = mode_of(name, rules), found.get(name)
-        if mode is None:
+        if mode is None or (name == "hash_list" and facts.listed is None):
             continue
         if failure is not None:
             outcome: CheckOutcome = "would_fail" if failure.mode is Mode.REPORT else "fail"
@@ -165,7 +168,8 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
         "plan": facts.quota_used_bytes,
         "quota": facts.quota_used_bytes,
         "policy.duplicates": facts.duplicate_of,
-        "malware": facts.scanned,
+        "hash_list": facts.listed,
+        "malware": facts.scanned or (facts.listed is not None and facts.listed.is_allowed) or None,
         "storage": None,  # no fact: a file that was stored has an id
     }
     if check in measured:
@@ -212,7 +216,7 @@ def judge_name_and_size(facts: Facts, rules: Rules) -> Iterator[Rejection]:
 
 
 def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
-    """Yield the limits of context and tenant that are reached, and a file that is stored already."""
+    """Yield the limits of context and tenant that are reached, and a file that is denied, or stored already."""
     rate, plan, used = facts.rate, facts.plan, facts.quota_used_bytes
     if rate is not None and rate.retry_after is not None and rules.rate is not None:
         most, seconds = rules.rate.max_uploads, rules.rate.window_seconds
@@ -230,6 +234,8 @@ def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(
             Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + facts.size_bytes, expected={"max": rules.quota_bytes}
         )
+    if facts.listed is not None and facts.listed.own is not None and facts.listed.own.list == "deny":
+        yield denial_of(facts.listed.own)
     duplicates = rules.policies.duplicates
     if facts.duplicate_of and duplicates is not None and duplicates.mode is not Mode.OFF:
         detail = f"the file {facts.duplicate_of} has the same SHA-256"
@@ -266,10 +272,27 @@ def _rejection(fault: Fault, mode: Mode) -> Rejection:
     return Rejection(fault.reason, fault.detail, found=fault.found, expected=fault.expected, mode=mode)
 
 
+def denial_of(entry: ListedHash) -> Rejection:
+    """Return the failure by an entry that denies a file, or a file in it."""
+    owner = "the installation" if entry.of_installation else "the tenant"
+    what = f"the file {entry.member} in it" if entry.member else "the file"
+    because = f": {entry.reason}" if entry.reason else ""
+    detail = f"{what} is on the deny list of {owner} by its {NAMES[entry.algorithm]} {entry.digest}{because}"
+    return Rejection(Reason.DENIED_FILE, detail, found=entry.digest)
+
+
+def judge_members(facts: Facts) -> Iterator[Rejection]:
+    """Yield a file in the file that is denied."""
+    if facts.listed is not None and facts.listed.denied_member is not None:
+        yield denial_of(facts.listed.denied_member)
+
+
 def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     """Yield what the malware scan found."""
     scanned = facts.scanned
     if not rules.scan or scanned is None or scanned.outcome == "clean":
+        return
+    if facts.listed is not None and facts.listed.is_allowed:  # since: at the time it was scanned
         return
     reason = Reason.VIRUS_DETECTED if scanned.outcome == "infected" else Reason.SCAN_INCOMPLETE
     mode = rules.check_modes.malware

@@ -70,6 +70,8 @@ def sentence_for(rejection: Rejection, facts: Facts, rules: Rules) -> Sentence:
             return _of_limit(rejection, rules)
         case Reason.STORAGE_QUOTA_EXCEEDED:
             return _of_quota(facts, rules)
+        case Reason.DENIED_FILE:
+            return _plain(reason)
         case _ if reason in _POLICY_REASONS:
             return _of_policy(rejection)
         case _:

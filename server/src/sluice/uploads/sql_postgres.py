@@ -19,6 +19,8 @@ SELECT contexts.context_id, contexts.tenant_id, contexts.context_key, contexts.d
        contexts.created_at, contexts.updated_at, contexts.check_modes, contexts.policies,
        tenants.plan,
        plan_usage.uploads,
+       (SELECT string_agg(DISTINCT algorithm, ',') FROM hash_entry_counts
+         WHERE tenant_id IN (:tenant_id, '*') AND entries > 0) AS hash_algorithms,
        now()                             AS present,
        storage_configs.config_id         AS bucket_config_id,
        storage_configs.tenant_id         AS bucket_tenant_id,
@@ -67,6 +69,10 @@ def _unchanged(at: str) -> str:
                       AND updated_at IS DISTINCT FROM :bucket_changed_at)
    AND EXISTS (SELECT FROM tenants
                 WHERE tenant_id = :tenant_id AND status = 'active' AND plan = :plan)
+   AND NOT EXISTS (SELECT FROM hash_entry_counts
+                    WHERE tenant_id IN (:tenant_id, '*')
+                      AND entries > 0
+                      AND strpos(:hash_algorithms::text, algorithm) = 0)
    AND (:key_id::varchar IS NULL
         OR EXISTS (SELECT FROM api_keys
                     WHERE api_key_id = :key_id

@@ -19,6 +19,8 @@ SELECT contexts.context_id, contexts.tenant_id, contexts.context_key, contexts.d
        contexts.created_at, contexts.updated_at, contexts.check_modes, contexts.policies,
        tenants.plan,
        plan_usage.uploads,
+       (SELECT group_concat(DISTINCT algorithm) FROM hash_entry_counts
+         WHERE tenant_id IN (:tenant_id, '*') AND entries > 0) AS hash_algorithms,
        strftime('%Y-%m-%d %H:%M:%f000', 'now') AS present,
        storage_configs.config_id         AS bucket_config_id,
        storage_configs.tenant_id         AS bucket_tenant_id,
@@ -60,6 +62,8 @@ _UNCHANGED: Final = """
                       AND updated_at IS NOT :bucket_changed_at)
    AND EXISTS (SELECT 1 FROM tenants
                 WHERE tenant_id = :tenant_id AND status = 'active' AND plan = :plan)
+   AND NOT EXISTS (SELECT 1 FROM hash_entry_counts
+                    WHERE tenant_id IN (:tenant_id, '*') AND entries > 0 AND instr(:hash_algorithms, algorithm) = 0)
    AND (:key_id IS NULL
         OR EXISTS (SELECT 1 FROM api_keys
                     WHERE api_key_id = :key_id

@@ -1,7 +1,7 @@
 """The way of an upload, top to bottom: receive, admit, inspect, commit. Knows nothing of HTTP.
 
     receive   the form's parts in any order: fields are checked, bytes go to a spool; name and size are checked early
-    admit     rate limit, monthly plan, storage quota
+    admit     rate limit, monthly plan, storage quota, hash lists
     inspect   the file check and the malware scan, at the same time, on the same sealed bytes (`inspection`)
     commit    reserve room and write the row, store the object, record the file and its decision (`reservation`)
 
@@ -43,8 +43,9 @@ from sluice.scanner import Scanner
 from sluice.upload_tokens import repository as token_rows
 from sluice.uploads import repository
 from sluice.uploads.form import UploadForm
+from sluice.uploads.hash_lookup import look_up, look_up_members
 from sluice.uploads.idempotency import claim_key, find_rejected, releasing
-from sluice.uploads.inspection import inspect
+from sluice.uploads.inspection import LookUpMembers, inspect
 from sluice.uploads.rate_limit import hold_place
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.reservation import ClaimLost, record, reserve_at_once, reserve_step_by_step, store
@@ -69,6 +70,7 @@ from sluice.uploads.values import (
     VerdictOutcome,
 )
 from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.sealed import Sealed
 
 LARGEST_FILE_BYTES: Final = 500 * 1_048_576  # of any context: holds while the context has not been named
 # A store that takes longer than this part of the lease is given up: the worker must never fence a running upload.
@@ -294,6 +296,7 @@ class Upload:
 
     async def _validate(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> VerdictReport:
         facts = await self._with_duplicate(_facts_of(file), snapshot)
+        facts = await self._with_listed(facts, file.sealed, snapshot)
         facts = self._with_usage(facts, caller, snapshot, snapshot.usage)
         async with self._engines.slots.hold_inspection(self._token_id):
             judged = await inspect(
@@ -304,6 +307,7 @@ class Upload:
                 sandbox=self._engines.sandbox,
                 scanner=self._engines.scanner,
                 on_checked=lambda _content_type: None,
+                look_up_members=self._members_of(file.sealed, snapshot),
                 all_checks=True,
             )
         await self.snapshot.require_current()
@@ -312,7 +316,7 @@ class Upload:
     async def _process(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> Stored:
         judged = await self._judge_received(_facts_of(file), caller, snapshot)
         async with hold_place(self._engines.limiter, snapshot.context) as rate:
-            judged = await self._admit(judged, caller, snapshot, rate)
+            judged = await self._admit(judged, caller, snapshot, rate, file.sealed)
             put = prepare_put(file, snapshot, self._engines.stores, self._engines.clock())
             try:
                 async with self._engines.slots.hold_inspection(self._token_id):
@@ -324,6 +328,7 @@ class Upload:
                         sandbox=self._engines.sandbox,
                         scanner=self._engines.scanner,
                         on_checked=put.start,  # a large object is sent during the scan, and appears after the verdict
+                        look_up_members=self._members_of(file.sealed, snapshot),
                         all_checks=self._purpose.all_checks,
                     )
                 judged = await self._require_passing(judged, caller, snapshot, is_last=True)
@@ -336,10 +341,20 @@ class Upload:
         return await self._require_passing(_judged_received(facts, snapshot.rules), caller, snapshot)
 
     async def _admit(
-        self, judged: Judged, caller: Principal, snapshot: ContextSnapshot, rate: RateFact | None = None
+        self,
+        judged: Judged,
+        caller: Principal,
+        snapshot: ContextSnapshot,
+        rate: RateFact | None = None,
+        sealed: Sealed | None = None,
     ) -> Judged:
-        """Add what is used of rate, plan and quota, and judge it. Plan and quota are claimed later, with the row."""
+        """Add what is used of rate, plan and quota, and what hash lists say of the bytes if they are there; judge it.
+
+        Plan and quota are claimed later, with the row.
+        """
         facts = self._with_usage(replace(judged.facts, rate=rate), caller, snapshot, snapshot.usage)
+        if sealed is not None:
+            facts = await self._with_listed(facts, sealed, snapshot)
         facts = await self._with_duplicate(facts, snapshot)
         no_place = rate is not None and rate.retry_after is not None
         judged = judged.with_failures(facts, judge_limits(facts, snapshot.rules))
@@ -462,6 +477,20 @@ class Upload:
         context, database = snapshot.context, self._engines.database
         found = await repository.find_duplicate(database, context.tenant_id, context.context_key, facts.sha256)
         return replace(facts, duplicate_of=found or "")
+
+    async def _with_listed(self, facts: Facts, sealed: Sealed, snapshot: ContextSnapshot) -> Facts:
+        """Return the facts with the entries of hash lists that the file is on, if there are any entries."""
+        if not snapshot.hash_algorithms:
+            return facts
+        database, tenant_id = self._engines.database, snapshot.context.tenant_id
+        return replace(facts, listed=await look_up(database, tenant_id, sealed, snapshot.hash_algorithms))
+
+    def _members_of(self, sealed: Sealed, snapshot: ContextSnapshot) -> LookUpMembers | None:
+        """Return what compares the members of the file with hash lists; None if there are no entries."""
+        if not snapshot.hash_algorithms:
+            return None
+        engines, tenant_id = self._engines, snapshot.context.tenant_id
+        return partial(look_up_members, engines.database, engines.sandbox, tenant_id, sealed, snapshot.hash_algorithms)
 
     def _decision(
         self,

@@ -21,6 +21,8 @@ from sluice.contexts.policies import (
     policies_of,
 )
 from sluice.errors import FileRejected, LimitExceeded
+from sluice.hash_lists import ListedHash
+from sluice.hash_lists.entry import NO_ALGORITHMS, Algorithm, choose
 from sluice.scanner import EngineVersion, SingleResult
 from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
@@ -152,6 +154,42 @@ class ScanFact:
 
 
 @dataclass(frozen=True, slots=True)
+class HashListFact:
+    """The entries of hash lists that the file and its members were found on.
+
+    `members` says how many members were compared, None if none were; `why`, why not all that are packed in the file.
+    """
+
+    entries: tuple[ListedHash, ...] = ()
+    members: int | None = None
+    why: str = ""
+
+    @property
+    def own(self) -> ListedHash | None:
+        """The entry that decides about the file itself."""
+        return choose([entry for entry in self.entries if not entry.member])
+
+    @property
+    def denied_member(self) -> ListedHash | None:
+        """The first entry that denies a member."""
+        return next((entry for entry in self.entries if entry.member and entry.list == "deny"), None)
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the file needs no malware scan."""
+        return self.own is not None and self.own.list == "allow"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fact for the decision log."""
+        return {"entries": [asdict(entry) for entry in self.entries], "members": self.members, "why": self.why}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Return the fact that `to_json` wrote."""
+        return cls(tuple(ListedHash(**entry) for entry in raw["entries"]), raw["members"], raw["why"])
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of one upload that were measured so far; None is not measured yet.
 
@@ -173,6 +211,8 @@ class Facts:
     """Id of a stored file of the context with the same bytes, empty if there is none; None if there was no search."""
     is_whole: bool = True
     """Whether all bytes of the file came; otherwise `size_bytes` are those that came before it was rejected."""
+    listed: HashListFact | None = None
+    """What hash lists say of the file; None if they were not asked."""
 
     @property
     def report(self) -> Report | None:
@@ -201,6 +241,10 @@ class Facts:
                     plain["scanned"][name] = [asdict(one) for one in parts]
             if not self.scanned.quarantines:
                 del plain["scanned"]["quarantines"]
+        if self.listed is None:
+            del plain["listed"]
+        else:
+            plain["listed"] = self.listed.to_json()
         return plain
 
     @classmethod
@@ -219,6 +263,7 @@ class Facts:
             scanned=None if scanned is None else _stored_scan(scanned),
             duplicate_of=raw.get("duplicate_of"),
             is_whole=raw.get("is_whole", raw.get("sha256") is not None),
+            listed=None if raw.get("listed") is None else HashListFact.from_json(raw["listed"]),
         )
 
 
@@ -289,18 +334,21 @@ class ContextSnapshot:
     bucket: Bucket | None
     plan: Plan
     usage: Usage
+    hash_algorithms: frozenset[Algorithm] = NO_ALGORITHMS
+    """Of the digests on hash lists of the tenant and of the installation; empty if there are no entries."""
 
     def narrowed(self, permit: UploadPermit | None) -> Self:
         """Return the context as the holder of an upload token may use it; None is any other caller."""
         return self if permit is None else replace(self, rules=self.rules.narrowed(permit))
 
     def has_versions_of(self, other: Self) -> bool:
-        """Return whether context, bucket and plan are of the same versions. How much of them is used may differ."""
+        """Return whether context, bucket, plan and the kinds of hash lists are of the same versions. How much of them is used may differ."""
         return (
             self.context.rules_version == other.context.rules_version
             and self.context.status == other.context.status
             and self.bucket == other.bucket
             and self.plan == other.plan
+            and self.hash_algorithms == other.hash_algorithms
         )
 
 
@@ -335,6 +383,7 @@ class Versions:
     rules_version: int
     bucket_changed_at: datetime | None
     key_changed_at: datetime | None
+    hash_algorithms: frozenset[Algorithm] = NO_ALGORITHMS
 
 
 # The outcome of an upload. `undecided`: a part of the service was unavailable, and nothing was stored.
@@ -439,6 +488,7 @@ class PendingFile:
                 rules_version=context.rules_version,
                 bucket_changed_at=None if bucket is None else bucket.updated_at,
                 key_changed_at=decision.actor.key_changed_at,
+                hash_algorithms=snapshot.hash_algorithms,
             ),
             attempt=attempt,
         )

@@ -19,6 +19,7 @@ from sluice.erasures.service import Erasures
 from sluice.events.service import EventFeed
 from sluice.files.links import LinkSigner, load_signing_secret
 from sluice.files.service import Files, Quarantine
+from sluice.hash_lists.service import HashLists
 from sluice.identity import SignInFlow
 from sluice.identity.verifier_set import VerifierSet
 from sluice.jobs.service import MOST_ACTIVE, Jobs
@@ -321,6 +322,7 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer) -> Serv
         audit=AuditLog(database),
         upload_tokens=UploadTokens(database, contexts, engines.limiter),
         cors=Cors(database),
+        hash_lists=HashLists(database),
         resumable=ResumableUploads(
             database,
             stores.platform,

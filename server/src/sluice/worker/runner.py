@@ -40,6 +40,7 @@ from sluice.worker.jobs.housekeeping import fold_counts, fold_usage, number_even
 from sluice.worker.jobs.incoming import end_resumable_uploads
 from sluice.worker.jobs.purge import purge_objects
 from sluice.worker.jobs.retention import (
+    delete_expired_hashes,
     delete_old_audit_entries,
     delete_old_decisions,
     delete_old_deliveries,
@@ -66,6 +67,7 @@ JOBS: Final[Mapping[str, Job]] = MappingProxyType(
         "delete_old_decisions": delete_old_decisions,
         "delete_old_audit_entries": delete_old_audit_entries,
         "delete_old_upload_tokens": delete_old_upload_tokens,
+        "delete_expired_hashes": delete_expired_hashes,
         "delete_old_events": delete_old_events,
         "delete_old_sessions": delete_old_sessions,
         "delete_old_idempotency_keys": delete_old_idempotency_keys,

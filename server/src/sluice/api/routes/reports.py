@@ -57,4 +57,6 @@ async def get_report(
 ) -> Envelope[FullReport]:
     """Read the report of one upload."""
     report = await services.reports.get(principal.tenant_id, report_id)
-    return Envelope(message="Report found", data=full_report(report, language))
+    listed = report.facts.listed
+    entries = await services.hash_lists.find_all(principal.tenant_id, () if listed is None else listed.entries)
+    return Envelope(message="Report found", data=full_report(report, language, entries))

@@ -6,6 +6,7 @@ see what the sender of the file may know.
 
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -13,6 +14,8 @@ from pydantic import Field
 from sluice.access import Principal, Scope
 from sluice.api.schemas.envelope import ResponseBody, is_none
 from sluice.contexts.policies import Mode
+from sluice.hash_lists import HashEntry, HashList
+from sluice.hash_lists.entry import Algorithm
 from sluice.messages import Sentence, negotiate, render
 from sluice.scanner.protocol import SingleOutcome
 from sluice.uploads.reasons import WORDS, Advice, Reason
@@ -32,6 +35,9 @@ _GENERAL: Final[Mapping[Reason, str]] = {
     Reason.ARCHIVE_BOMB: "the archive unpacks to more than the limits of the service allow",
     Reason.IMAGE_TOO_LARGE: "the image has more pixels or frames than the limits of the service allow",
 }
+
+
+NO_ENTRIES: Final[Mapping[str, HashEntry]] = MappingProxyType({})
 
 
 class SenderReport(ResponseBody):
@@ -83,6 +89,22 @@ class YaraRuleOut(ResponseBody):
     )
 
 
+class ListedOut(ResponseBody):
+    """An entry of a hash list that the file, or a file in it, was found on."""
+
+    digest: str
+    algorithm: Algorithm
+    list: HashList
+    owner: Literal["tenant", "installation"] = Field(description="Whose list it is.")
+    reason: str | None
+    member: str | None = Field(None, exclude_if=is_none, description="The name of the file in it.")
+    added_by: str | None = Field(
+        None, exclude_if=is_none, description="Who added it; in the report on its own, while the entry is there."
+    )
+    added_by_name: str | None = Field(None, exclude_if=is_none)
+    expires_at: datetime | None = Field(None, exclude_if=is_none)
+
+
 class ReportedFile(ResponseBody):
     """The file that a report is about. A hash is missing if not all of its bytes came."""
 
@@ -107,6 +129,15 @@ class FullReport(SenderReport):
     )
     yara_rules: list[YaraRuleOut] | None = Field(
         None, exclude_if=is_none, description="The operator's YARA rules that match, at most 20, if any do."
+    )
+    hash_lists: list[ListedOut] | None = Field(
+        None, exclude_if=is_none, description="The entries of hash lists that were found, if there are any lists."
+    )
+    members_compared: int | None = Field(
+        None, exclude_if=is_none, description="How many files in it were compared with hash lists."
+    )
+    members_missed: str | None = Field(
+        None, exclude_if=is_none, description="Why not all files in it were compared with hash lists."
     )
     duration_ms: int | None
     mode: Literal["first_failure", "all_checks"] = Field(
@@ -164,8 +195,33 @@ def _yara_rules(facts: Facts) -> list[YaraRuleOut] | None:
     ]
 
 
-def full_report(report: VerdictReport, accept_language: str | None) -> FullReport:
-    """Return the whole report."""
+def _listed(facts: Facts, entries: Mapping[str, HashEntry]) -> list[ListedOut] | None:
+    if facts.listed is None:
+        return None
+    found = []
+    for one in facts.listed.entries:
+        entry = entries.get(one.digest)
+        by_tenant = entry is not None and not one.of_installation  # a tenant does not see who operates the service
+        found.append(
+            ListedOut(
+                digest=one.digest,
+                algorithm=one.algorithm,
+                list=one.list,
+                owner="installation" if one.of_installation else "tenant",
+                reason=one.reason,
+                member=one.member or None,
+                added_by=entry.added_by_id if entry is not None and by_tenant else None,
+                added_by_name=entry.added_by_name if entry is not None and by_tenant else None,
+                expires_at=None if entry is None else entry.expires_at,
+            )
+        )
+    return found
+
+
+def full_report(
+    report: VerdictReport, accept_language: str | None, entries: Mapping[str, HashEntry] = NO_ENTRIES
+) -> FullReport:
+    """Return the whole report. `entries` are those of hash lists that it names, as they are now, by their digests."""
     facts, rules = report.facts, report.rules
     inspected = facts.report
     engines = dict(report.engines)
@@ -187,6 +243,9 @@ def full_report(report: VerdictReport, accept_language: str | None) -> FullRepor
         engines=engines,
         scanners=_scanners(facts),
         yara_rules=_yara_rules(facts),
+        hash_lists=_listed(facts, entries),
+        members_compared=None if facts.listed is None else facts.listed.members,
+        members_missed=None if facts.listed is None else facts.listed.why or None,
         duration_ms=report.duration_ms,
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[

@@ -1,12 +1,13 @@
 """Later scans, the quarantine, and the reviews of files in it."""
 
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sluice.db.schema import decisions, files
+from sluice.db.schema import IS_STORED, decisions, files
 from sluice.db.sql import AnyRow, now, now_plus
 from sluice.files.record import FileRecord, LastScan, Quarantined, Review
 from sluice.files.repository.rows import EVENT_COLUMNS, SHOWN, is_in_quarantine, record_of, stored_row
@@ -129,6 +130,35 @@ async def write_verdict(
             **mark,
         )
         .returning(files.c.quarantined_at, files.c.download_count, *EVENT_COLUMNS)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def count_by_sha256(connection: AsyncConnection, tenant_id: str, digests: Collection[str]) -> Mapping[str, int]:
+    """Return how many stored files that are not in quarantine have each SHA-256."""
+    columns = files.c
+    is_one = (columns.tenant_id == tenant_id, columns.sha256.in_(list(digests)), IS_STORED)
+    query = select(columns.sha256, func.count()).where(*is_one, columns.quarantined_at.is_(None))
+    return {row[0]: row[1] for row in (await connection.execute(query.group_by(columns.sha256))).all()}
+
+
+async def find_by_sha256(connection: AsyncConnection, tenant_id: str, digest: str, limit: int) -> list[FileRecord]:
+    """Return stored files with a SHA-256 that are not in quarantine, at most `limit`."""
+    columns = files.c
+    is_one = (columns.tenant_id == tenant_id, columns.sha256 == digest, IS_STORED, columns.quarantined_at.is_(None))
+    rows = (await connection.execute(select(*SHOWN).where(*is_one).limit(limit))).all()
+    return [record_of(row) for row in rows]
+
+
+async def mark_quarantined(
+    connection: AsyncConnection, tenant_id: str, file_id: str, threat: str, at: datetime
+) -> AnyRow | None:
+    """Put a stored file into quarantine for a threat; return what events tell of it, None if it was there already."""
+    statement = (
+        update(files)
+        .where(*stored_row(tenant_id, file_id), files.c.quarantined_at.is_(None))
+        .values(quarantined_at=at, threat=threat, rescan_at=None, rescan_asked_at=None)
+        .returning(files.c.download_count, *EVENT_COLUMNS)
     )
     return (await connection.execute(statement)).one_or_none()
 

@@ -19,6 +19,7 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
 from sluice.files import lifecycle, search
 from sluice.files import repository as file_rows
+from sluice.hash_lists import ListedHash
 from sluice.jobs import Job, JobKind, repository
 from sluice.jobs.job import filter_from_json
 from sluice.kit.clock import Clock
@@ -28,6 +29,7 @@ from sluice.storage import ObjectStore
 from sluice.tenants import repository as tenant_rows
 from sluice.worker.job import Step, error_boundary, repeat, run_until
 from sluice.worker.jobs import exports
+from sluice.worker.jobs.denied import quarantine_denied
 from sluice.worker.jobs.erasures import LOG_POSITION, Erasing
 
 _LEASE: Final = timedelta(seconds=60)
@@ -64,6 +66,7 @@ class BulkJobs:
         self._clock = clock
         self._steps: Mapping[JobKind, Callable[[Connection, Job], Awaitable[Step]]] = MappingProxyType(
             {
+                "bulk_quarantine": self._quarantine_files,
                 "erasure": Erasing(clock).step,
                 "tenant_delete": self._delete_tenant,
             }
@@ -197,6 +200,14 @@ class BulkJobs:
                 await self._store.delete(part.key)
             raise
         failpoint("job.step")
+
+    async def _quarantine_files(self, connection: Connection, job: Job) -> Step:
+        """Put the next files with a denied SHA-256 into quarantine."""
+        entry, by, now = ListedHash(**job.params), job.by("file.quarantined"), self._clock()
+        most = self._database.rows_per_transaction(_FILES)
+        found = await file_rows.find_by_sha256(connection, job.tenant_id, entry.digest, most)
+        done = [await quarantine_denied(connection, by, file, entry, now) for file in found]
+        return Step(sum(done), len(done) - sum(done), "files" if len(found) == most else None)
 
     async def _delete_tenant(self, connection: Connection, job: Job) -> Step:
         """Delete the tenant's files, wait until their objects are purged, and then delete everything else it has.

@@ -142,6 +142,7 @@ class Erasing:
             erasure.count("upload_tokens", len(theirs))
         if subject.uploaded_by is not None:
             await repository.blank_creators(connection, tenant_id, subject.uploaded_by)
+            await repository.blank_hash_entries(connection, tenant_id, subject.uploaded_by)
         return Step(0, 0, _last(rows, "token_id"))
 
     async def _end(self, connection: Connection, job: Job) -> Step:

@@ -1,6 +1,7 @@
 """Rescans: scanning stored files again when signatures have changed, slowly, oldest verdict first.
 
-Files that a reviewer wants to be scanned come first. Infected files are put in quarantine, never deleted.
+Files that a reviewer wants to be scanned come first. Infected files, and those that a hash list denies since, are put in
+quarantine, never deleted.
 All progress is in the files' rows, so a rescan continues after any stop, and any number of workers may take part.
 """
 
@@ -10,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from sluice.access import worker
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
@@ -19,18 +21,22 @@ from sluice.decisions import repository as decision_rows
 from sluice.errors import ServiceUnavailable, StorageFull
 from sluice.files import FileRecord, lifecycle
 from sluice.files import repository as file_rows
+from sluice.hash_lists import ListedHash
+from sluice.hash_lists import repository as hash_rows
 from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
 from sluice.observe.log import log
 from sluice.observe.metrics import RESCANS
 from sluice.scanner import Scanner
 from sluice.storage import StoreError
+from sluice.uploads.hash_lookup import look_up
 from sluice.uploads.inspection import scan
 from sluice.uploads.names import extension_of
 from sluice.uploads.reasons import Reason
 from sluice.uploads.spool import Spool
-from sluice.uploads.values import Facts, ScanFact
+from sluice.uploads.values import Facts, HashListFact, ScanFact
 from sluice.worker.job import error_boundary, repeat, run_until
+from sluice.worker.jobs.denied import log_denial, threat_of
 from sluice_inspect.sandbox.sealed import Sealed
 
 _BATCH: Final = 50
@@ -114,7 +120,12 @@ class Rescans:
                 return True
         try:
             with closing(Spool(self._memory_bytes, self._folder)) as spool:
-                scanned = await scan(await self._fetch(file, spool), file.tenant_id, self._scanner)
+                sealed = await self._fetch(file, spool)
+                listed = await self._look_up(file, sealed)
+                if listed.own is not None:
+                    await self._settle_listed(file, listed, listed.own, version)
+                    return True
+                scanned = await scan(sealed, file.tenant_id, self._scanner)
         except (StoreError, StorageFull, KeyError, _BytesChanged) as fault:
             log.warning("rescan_put_off", file_id=file.file_id, fault=type(fault).__name__, why=str(fault))
             if isinstance(fault, (KeyError, _BytesChanged)):  # another try will not find the object either
@@ -140,6 +151,29 @@ class Rescans:
         if sealed.sha256.hex() != file.sha256:
             raise _BytesChanged(f"{sealed.size} bytes, {sealed.checksum}")
         return sealed
+
+    async def _look_up(self, file: FileRecord, sealed: Sealed) -> HashListFact:
+        async with self._database.reading(file.tenant_id) as connection:
+            algorithms = await hash_rows.load_algorithms(connection, file.tenant_id)
+        if not algorithms:
+            return HashListFact()
+        return await look_up(self._database, file.tenant_id, sealed, algorithms)
+
+    async def _settle_listed(self, file: FileRecord, listed: HashListFact, entry: ListedHash, version: str) -> None:
+        """Quarantine a file that is denied since, or leave one that is allowed as it is, and log the decision."""
+        now = self._clock()
+        threat = threat_of(entry) if entry.list == "deny" else None
+        async with self._database.transaction(file.tenant_id) as connection:
+            outcome = await lifecycle.record_rescan(
+                connection, file.tenant_id, file.file_id, version, now, again_after=None, threat=threat
+            )
+            if outcome is None:
+                return
+            logged = "quarantined" if outcome == "quarantined" else "kept"
+            await log_denial(connection, worker(file.tenant_id), file, listed, outcome=logged, at=now)
+        RESCANS.labels("denied" if threat is not None and outcome == "quarantined" else "allowed").inc()
+        if outcome == "quarantined":
+            log.error("quarantined", file_id=file.file_id, tenant_id=file.tenant_id, threat=threat)
 
     async def _settle(self, file: FileRecord, scanned: ScanFact, version: str) -> None:
         """Write the verdict and log the decision, in one transaction."""

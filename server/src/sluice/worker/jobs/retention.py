@@ -8,6 +8,7 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import load_now
 from sluice.decisions import repository as decision_rows
 from sluice.events import repository as event_rows
+from sluice.hash_lists import repository as hash_rows
 from sluice.idempotency_keys import repository as key_rows
 from sluice.jobs import repository as job_rows
 from sluice.limiter import ForgetsIdle, LimiterUnavailable
@@ -40,6 +41,12 @@ async def delete_old_upload_tokens(context: JobContext) -> int:
     async with context.database.transaction(ALL_TENANTS) as connection:
         before = await load_now(connection) - context.keep_decisions
         return await token_rows.delete_expired(connection, before, _BATCH)
+
+
+async def delete_expired_hashes(context: JobContext) -> int:
+    """Delete entries of hash lists whose time has passed."""
+    async with context.database.transaction(ALL_TENANTS) as connection:
+        return await hash_rows.delete_expired(connection, _BATCH)
 
 
 async def delete_old_events(context: JobContext) -> int:

@@ -1,0 +1,274 @@
+"""Operations on hash lists: add, remove, find and list entries, and import them from CSV.
+
+Entries of the installation are those of the tenant `INSTALLATION`; only the operator's commands change them.
+"""
+
+import csv
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from sluice.audit import AuditAction
+from sluice.audit.repository import append, append_all
+from sluice.db.database import Database, DatabaseUnavailable
+from sluice.db.rls import ALL_TENANTS, INSTALLATION, RlsScope
+from sluice.errors import ImportInterrupted, ImportStopped, Invalid, NotFound
+from sluice.hash_lists import repository
+from sluice.hash_lists.entry import (
+    EXPECTED_DIGEST,
+    LISTS,
+    WEAK_ALLOW,
+    EntryFilter,
+    HashEntry,
+    HashList,
+    ListedHash,
+    choose,
+    parse_digest,
+)
+from sluice.kit.clock import Clock, utc_now
+from sluice.kit.ids import new_id
+from sluice.kit.paging import Page, PageRequest
+from sluice.kit.text import is_plain
+from sluice.observe.log import log
+
+MOST_LISTED: Final = repository.MOST_LISTED
+LONGEST_REASON: Final = 500
+_LONGEST_LINE: Final = 4096  # bytes
+_SHA256_BYTES: Final = 32
+_BATCH: Final = 1000  # entries of one transaction of an import
+_COLUMNS: Final = ["digest", "list", "reason", "expires_at"]
+_SHOWN: Final = 80  # characters of a value that is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDraft:
+    """An entry to be added."""
+
+    digest: bytes
+    list: HashList = "deny"
+    reason: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The result of an import: `lines` of the file were read, of which those that are empty have no entry."""
+
+    import_id: str
+    lines: int
+    added: int
+    changed: int
+
+
+class BrokenLine(ValueError):
+    """A line of an import is no entry. `str()` names its number, what was found, and what is expected."""
+
+    def __init__(self, number: int, found: str, expected: str) -> None:
+        shown = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}…"
+        super().__init__(f"line {number}: expected {expected}, found {shown!r}")
+
+
+class HashLists:
+    """The hash lists of all tenants, one tenant at a time."""
+
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def add(self, by: AuditAction, drafts: Sequence[EntryDraft]) -> Sequence[HashEntry]:
+        """Add entries, or write them again; return them as they are now. Raise `Invalid`."""
+        now = self._clock()
+        last = {draft.digest: draft for draft in drafts}
+        for number, draft in enumerate(drafts):
+            if problem := _problem_of(draft, now):
+                raise Invalid(f"entries[{number}]: {problem}")
+        entries = [_entry(by, draft, now) for draft in last.values()]
+        async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
+            await repository.put(connection, by.tenant_id, entries)
+            if by.tenant_id != INSTALLATION:
+                await append_all(connection, [(by, entry.digest.hex()) for entry in entries], now)
+        _log_of_installation(by, len(entries))
+        return entries
+
+    async def remove(self, by: AuditAction, digest: str) -> str:
+        """Delete an entry, and return its digest in hexadecimal digits; raise `NotFound`."""
+        raw = parse_digest(digest)
+        async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
+            if raw is None or not await repository.remove(connection, by.tenant_id, [raw]):
+                raise NotFound
+            if by.tenant_id != INSTALLATION:
+                await append(connection, by, raw.hex(), self._clock())
+        _log_of_installation(by, 1)
+        return raw.hex()
+
+    async def list_page(self, tenant_id: str, wanted: EntryFilter, request: PageRequest) -> Page[HashEntry]:
+        """Return one page of a tenant's own entries, newest first; raise `Invalid` for a page beyond the first 10,000
+        entries.
+        """
+        if request.offset >= MOST_LISTED:
+            raise Invalid(f"page: expected one of the first {MOST_LISTED} entries; use the filters")
+        if not is_plain(wanted.added_by_id or ""):
+            return Page((), request, 0)
+        async with self._database.reading(_scope_of(tenant_id)) as connection:
+            return await repository.list_page(connection, tenant_id, wanted, request)
+
+    async def get(self, tenant_id: str, digest: str) -> HashEntry:
+        """Return one entry of a tenant; raise `NotFound`."""
+        raw = parse_digest(digest)
+        async with self._database.reading(_scope_of(tenant_id)) as connection:
+            found = None if raw is None else await repository.find(connection, tenant_id, raw)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def get_denied(self, tenant_id: str, digest: str) -> ListedHash:
+        """Return the entry of a tenant, or of the installation, that denies a SHA-256; raise `NotFound`."""
+        raw = parse_digest(digest)
+        found = await repository.find_listed(self._database, tenant_id, [] if raw is None else [raw])
+        entry = choose(found)
+        if entry is None or entry.list != "deny" or entry.algorithm != "sha256":
+            raise NotFound
+        return entry
+
+    async def find_all(self, tenant_id: str, listed: Collection[ListedHash]) -> Mapping[str, HashEntry]:
+        """Return those of the entries that are still there, by their digests in hexadecimal digits."""
+        if not listed:
+            return {}
+        found = {}
+        # In the tenant's scope, in which entries of the installation can be read.
+        async with self._database.reading(tenant_id) as connection:
+            for entry in listed:
+                owner = INSTALLATION if entry.of_installation else tenant_id
+                known = await repository.find(connection, owner, bytes.fromhex(entry.digest))
+                if known is not None:
+                    found[entry.digest] = known
+        return found
+
+    async def import_csv(
+        self, by: AuditAction, chunks: AsyncIterable[bytes], *, default_list: HashList = "deny"
+    ) -> Imported:
+        """Add the entries of a CSV `digest[,list[,reason[,expires_at]]]`, as it comes in.
+
+        Each `_BATCH` entries are one transaction. Raise `ImportStopped`, which says how many lines were applied, at the
+        first line that is wrong, or `ImportInterrupted`, which says the same, if the database is unavailable.
+        """
+        done = Imported(new_id("imp"), 0, 0, 0)
+        batch: dict[bytes, EntryDraft] = {}
+        number = 0
+        try:
+            async for number, line in _lines_of(chunks):
+                draft = parse_line(number, line, default_list, self._clock())
+                if draft is not None:
+                    batch[draft.digest] = draft
+                if len(batch) == _BATCH:
+                    done = await self._write(by, batch, done, number)
+                    batch.clear()
+            return await self._write(by, batch, done, number)
+        except BrokenLine as broken:
+            raise ImportStopped(str(broken), _applied(done)) from broken
+        except DatabaseUnavailable as fault:
+            raise ImportInterrupted("The database is unavailable", _applied(done)) from fault
+
+    async def _write(self, by: AuditAction, batch: Mapping[bytes, EntryDraft], done: Imported, lines: int) -> Imported:
+        """Write the entries of an import up to the line `lines`; the first ones are entered in the audit log."""
+        if not batch:
+            return replace(done, lines=lines)
+        now = self._clock()
+        entries = [_entry(by, draft, now) for draft in batch.values()]
+        async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
+            written = await repository.put(connection, by.tenant_id, entries)
+            if by.tenant_id != INSTALLATION and not done.lines:
+                await append(connection, by, done.import_id, now)
+        _log_of_installation(by, len(entries))
+        return Imported(done.import_id, lines, done.added + written.added, done.changed + written.changed)
+
+
+def parse_line(number: int, line: str, default_list: HashList, now: datetime) -> EntryDraft | None:
+    """Return the entry of a line; None for an empty one, and for a first line that names the columns.
+
+    Raise `BrokenLine`.
+    """
+    if not line.strip():
+        return None
+    try:
+        (cells,) = csv.reader([line], strict=True)
+    except (csv.Error, ValueError) as fault:
+        raise BrokenLine(number, line, "a line of CSV") from fault
+    cells = [cell.strip() for cell in cells]
+    if number == 1 and cells[0].lower() == _COLUMNS[0]:
+        return None
+    if len(cells) > len(_COLUMNS):
+        raise BrokenLine(number, line, f"at most {len(_COLUMNS)} columns: {', '.join(_COLUMNS)}")
+    digest_text, list_text, reason, moment = [*cells, "", "", ""][: len(_COLUMNS)]
+    digest = parse_digest(digest_text)
+    if digest is None:
+        raise BrokenLine(number, digest_text, EXPECTED_DIGEST)
+    on = next((each for each in LISTS if each == (list_text.lower() or default_list)), None)
+    if on is None:
+        raise BrokenLine(number, list_text, "deny or allow")
+    try:
+        expires_at = datetime.fromisoformat(moment) if moment else None
+    except ValueError as fault:
+        raise BrokenLine(number, moment, "a moment such as 2026-01-31T12:00:00Z") from fault
+    if expires_at is not None and expires_at.tzinfo is None:
+        expires_at = expires_at.replace(tzinfo=UTC)
+    draft = EntryDraft(digest, on, reason or None, expires_at)
+    if problem := _problem_of(draft, now):
+        raise BrokenLine(number, line, problem)
+    return draft
+
+
+async def _lines_of(chunks: AsyncIterable[bytes]) -> AsyncIterator[tuple[int, str]]:
+    """Yield each line with its number, from 1; raise `BrokenLine` for one that is too long, or no UTF-8."""
+    number, rest = 0, b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            number += 1
+            yield number, _decoded(number, line)
+        if len(rest) > _LONGEST_LINE:
+            raise BrokenLine(number + 1, rest.decode(errors="replace"), f"a line of at most {_LONGEST_LINE} bytes")
+    if rest:
+        yield number + 1, _decoded(number + 1, rest)
+
+
+def _decoded(number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
+    except UnicodeDecodeError as fault:
+        raise BrokenLine(number, line.decode(errors="replace"), "UTF-8") from fault
+
+
+def _problem_of(draft: EntryDraft, now: datetime) -> str | None:
+    """Return what is wrong with an entry, as what is expected; None if nothing is."""
+    if draft.list == "allow" and len(draft.digest) != _SHA256_BYTES:
+        return f"a SHA-256: {WEAK_ALLOW}"
+    if draft.reason is not None and (len(draft.reason) > LONGEST_REASON or not is_plain(draft.reason)):
+        return f"a reason of at most {LONGEST_REASON} characters without control characters"
+    if draft.expires_at is not None and draft.expires_at <= now:
+        return "an expires_at in the future"
+    return None
+
+
+def _applied(done: Imported) -> str:
+    if not done.lines:
+        return "Nothing of the file was applied"
+    return f"Lines 1 to {done.lines} were applied: {done.added} entries added, {done.changed} changed"
+
+
+def _entry(by: AuditAction, draft: EntryDraft, at: datetime) -> HashEntry:
+    who = by.principal
+    return HashEntry(
+        by.tenant_id, draft.digest, draft.list, draft.reason, who.actor_id, who.actor_name, at, draft.expires_at
+    )
+
+
+def _scope_of(tenant_id: str) -> RlsScope:
+    return ALL_TENANTS if tenant_id == INSTALLATION else tenant_id
+
+
+def _log_of_installation(by: AuditAction, entries: int) -> None:
+    """Log a change of the entries of the installation, which are in no tenant's audit log."""
+    if by.tenant_id == INSTALLATION:
+        log.info("hash_list_changed", action=by.action, actor_id=by.principal.actor_id, entries=entries)

@@ -1,0 +1,84 @@
+"""What hash lists say of an upload: its digests, and those of its members, are looked up.
+
+A tenant pays for that only if it, or the installation, has entries: the snapshot says of which algorithms.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sluice.db.database import Database
+from sluice.errors import ServiceUnavailable
+from sluice.hash_lists import ListedHash
+from sluice.hash_lists.entry import Algorithm
+from sluice.hash_lists.repository import MOST_ASKED, find_listed
+from sluice.observe.log import log
+from sluice.observe.stages import staged
+from sluice.uploads.values import HashListFact
+from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.members import MembersUnavailable, hash_members
+from sluice_inspect.sandbox.sealed import Sealed
+
+_PIECE_BYTES: Final = 1024**2
+# Others compute them to exchange lists. They only deny files; to allow one needs its SHA-256.
+_WEAK: Final[Mapping[Algorithm, Callable[..., Any]]] = {"md5": hashlib.md5, "sha1": hashlib.sha1}
+_NO_NAME: Final = "without a name"
+_MOST_KEPT: Final = 20  # entries on members that a decision keeps
+_INLINE_BYTES: Final = 256 * 1024  # more are hashed in a thread
+
+
+@staged("hash_list")
+async def look_up(
+    database: Database, tenant_id: str, sealed: Sealed, algorithms: Collection[Algorithm]
+) -> HashListFact:
+    """Return the entries that the file is on, by one statement. Raise `DatabaseUnavailable`."""
+    digests = await digests_of(sealed, algorithms)
+    return HashListFact(tuple(await find_listed(database, tenant_id, digests)))
+
+
+@staged("hash_list_members")
+async def look_up_members(
+    database: Database, sandbox: Sandbox, tenant_id: str, sealed: Sealed, algorithms: Collection[Algorithm]
+) -> HashListFact:
+    """Return the entries that deny members of the file.
+
+    Raise `ServiceUnavailable` if there is no checker, or `DatabaseUnavailable`.
+    """
+    try:
+        found = await hash_members(sandbox, sealed, tenant_id=tenant_id, weak=bool(set(algorithms) - {"sha256"}))
+    except MembersUnavailable as fault:
+        log.warning("check_unavailable", tenant_id=tenant_id, why=str(fault))
+        raise ServiceUnavailable("file checker") from fault
+    names = {digest: member.name for member in reversed(found.members) for digest in member.digests}
+    digests, denied = list(names), list[ListedHash]()
+    for start in range(0, len(digests), MOST_ASKED):
+        listed = await find_listed(database, tenant_id, digests[start : start + MOST_ASKED])
+        denied += [
+            replace(entry, member=names[bytes.fromhex(entry.digest)] or _NO_NAME)
+            for entry in listed
+            if entry.list == "deny"
+        ]
+    return HashListFact(tuple(denied[:_MOST_KEPT]), len(found.members), found.why)
+
+
+async def digests_of(sealed: Sealed, algorithms: Collection[Algorithm]) -> Sequence[bytes]:
+    """Return the digests of the bytes by these algorithms; the SHA-256 is known."""
+    known = [sealed.sha256] if "sha256" in algorithms else []
+    others = sorted(set(algorithms) - {"sha256"})
+    if not others:
+        return known
+    if sealed.size <= _INLINE_BYTES:
+        return [*known, *_hash(sealed, others)]
+    return [*known, *await asyncio.to_thread(_hash, sealed, others)]
+
+
+def _hash(sealed: Sealed, algorithms: Sequence[Algorithm]) -> list[bytes]:
+    hashes = [_WEAK[algorithm](usedforsecurity=False) for algorithm in algorithms]
+    for offset in range(0, sealed.size, _PIECE_BYTES):
+        piece = os.pread(sealed.fd, min(_PIECE_BYTES, sealed.size - offset), offset)
+        for each in hashes:
+            each.update(piece)
+    return [each.digest() for each in hashes]
