@@ -71,6 +71,18 @@ class ScannerOut(ResponseBody):
     required: bool = Field(description="Whether a file is clean only if this engine says so.")
 
 
+class ExternalResultOut(ResponseBody):
+    """What an external check said of the file."""
+
+    name: str
+    verdict: Literal["accept", "reject", "quarantine"] | None = Field(description="Null if it gave no answer.")
+    sentence: str = Field(description="Its sentence for the sender.")
+    code: str | None
+    details: dict[str, Any] = Field(description="What it adds for the tenant's own users.")
+    why: str = Field(description="Why there is no answer; empty if there is one.")
+    ms: float = Field(description="How long it took, in milliseconds.")
+
+
 class ReportedFile(ResponseBody):
     """The file that a report is about. A hash is missing if not all of its bytes came."""
 
@@ -92,6 +104,9 @@ class FullReport(SenderReport):
     engines: dict[str, str]
     scanners: list[ScannerOut] | None = Field(
         None, exclude_if=is_none, description="What each engine said, if several scanned the file."
+    )
+    external_checks: list[ExternalResultOut] | None = Field(
+        None, exclude_if=is_none, description="What the external checks said of the file, if they were asked."
     )
     duration_ms: int | None
     mode: Literal["first_failure", "all_checks"] = Field(
@@ -162,6 +177,7 @@ def full_report(report: VerdictReport, accept_language: str | None) -> FullRepor
         rules_version=rules.version,
         engines=engines,
         scanners=_scanners(facts),
+        external_checks=[ExternalResultOut.model_validate(one) for one in facts.external] or None,
         duration_ms=report.duration_ms,
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[] if inspected is None else list(inspected.flags),
