@@ -42,6 +42,7 @@ _MEANINGS: Final[Mapping[ParameterType, str]] = {
     ParameterType.SECONDS: "Seconds, as hours, minutes and seconds. What was measured is rounded up, a limit down",
     ParameterType.WAIT: "Seconds from now, as a relative time with its preposition (`in 5 minutes`), rounded up",
     ParameterType.EXTENSION: "Of a file name, without its dot. Shown in capitals. Comes from the sender: escape it",
+    ParameterType.SENTENCE: "A sentence of an external check, in its own language",
     ParameterType.EXTENSIONS: "A list of extensions, of which any one will do: joined with the language's `or`",
     ParameterType.FORMAT: "The English name of a kind of file; `formats` translates those that differ by language",
     ParameterType.FORMATS: "A list of such names, of which any one will do: joined with the language's `or`",

@@ -131,6 +131,8 @@ _WEBHOOK: Final = f"{_WEBHOOKS}/{{endpoint_id}}"
 _REDELIVER: Final = "/api/v1/webhook-deliveries/{delivery_id}/redeliver"
 _AUDIT: Final = "/api/v1/audit"
 _MESSAGES: Final = "/api/v1/messages"
+_ROTATED_CHECK: Final = f"{_CONTEXTS}/{{context_key}}/external-checks/{{name}}/rotate-secret"
+_CHECK_CONTENT: Final = "/api/v1/check-content/{token}"
 _DOWNLOAD: Final = "/api/v1/downloads/{file_id}"
 _PAGE: Final = "/u/{token}"
 
@@ -143,6 +145,7 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", f"{_CONTEXTS}/{{context_key}}"): None,
         ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Scope.ADMIN,
         ("POST", f"{_CONTEXTS}/{{context_key}}/replay"): Scope.ADMIN,
+        ("POST", _ROTATED_CHECK): Scope.ADMIN,
         ("PUT", f"{_CONTEXTS}/{{context_key}}/hold"): Scope.ADMIN,
         ("DELETE", f"{_CONTEXTS}/{{context_key}}/hold"): Scope.ADMIN,
         ("POST", f"{_FILES}/upload"): Scope.UPLOAD,
@@ -254,8 +257,10 @@ WAITING_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _EVENTS)})
 # Routes whose signature is the credential (`files.links`)
 SIGNED_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD)})
 
-# Routes whose path holds the credential, an upload token: the upload page
-TOKEN_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _PAGE), ("HEAD", _PAGE), ("POST", _PAGE)})
+# Routes whose path holds the credential: the upload token of the upload page, the link of a question to an external check
+TOKEN_ROUTES: Final[frozenset[Route]] = frozenset(
+    {("GET", _PAGE), ("HEAD", _PAGE), ("POST", _PAGE), ("GET", _CHECK_CONTENT), ("HEAD", _CHECK_CONTENT)}
+)
 
 # Routes that need no credential: they hold no tenant's data, and respond to every caller alike
 PUBLIC_ROUTES: Final[frozenset[Route]] = frozenset(
@@ -279,6 +284,7 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
     {
         ("POST", _CONTEXTS): Audited("context.created", "context_key"),
         ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Audited("context.changed", "context_key"),
+        ("POST", _ROTATED_CHECK): Audited("context.check_secret_rotated", "context_key"),
         ("GET", f"{_FILES}/{{file_id}}"): Audited("file.linked", "file_id"),
         ("DELETE", f"{_FILES}/{{file_id}}"): Audited("file.deleted", "file_id"),
         ("POST", f"{_FILES}/bulk-delete"): Audited("job.created", "job_id"),

@@ -45,7 +45,9 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         with traces.exported(os.environ):
-            async with assembled(given, launched) as made, _background_tasks(given, made):
+            folder, number = (None, 0) if siblings is None else (siblings.folder, siblings.number)
+            started = assembled(given, launched, folder=folder, number=number)
+            async with started as made, _background_tasks(given, made), made.services.content_links.serving():
                 spool = partial(_spool_metrics, given.resolved_spool_dir)
                 desk = MetricsDesk(metrics_readers(given), (spool, *sources), siblings)
                 set_state(

@@ -19,6 +19,7 @@ from sluice.resumable.service import ResumableUploads
 from sluice.sessions.service import Sessions
 from sluice.tenants.service import Tenants
 from sluice.upload_tokens.service import UploadTokens
+from sluice.uploads.content_links import ContentLinks
 from sluice.uploads.reports import Reports
 from sluice.uploads.upload import Uploads
 from sluice.usage.service import UsageReader
@@ -55,6 +56,7 @@ class Services:
     usage: UsageReader
     receipts: Receipts
     erasures: Erasures
+    content_links: ContentLinks
     sign_in: SignInFlow | None
     public_url: str
     ietf_uploads: bool

@@ -92,6 +92,11 @@ class Settings(BaseSettings):
         description="Address of a separate host for downloads, which leads to the same servers. Links to the local "
         "store then begin with it, that host serves nothing else, and other hosts serve no files.",
     )
+    machine_url: HttpUrl | None = Field(
+        None,
+        description="Address at which external checks reach this machine, and no other one, to read the bytes of a "
+        "file. Needed where several machines serve `SLUICE_PUBLIC_URL`. Default: that address.",
+    )
     trusted_proxies: Names = Field(
         (),
         description="Addresses or networks, comma-separated, of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` "
@@ -206,7 +211,7 @@ class Settings(BaseSettings):
     # Send webhooks
     webhook_hosts: Names = Field(
         (),
-        description="Hosts (or host:port) and networks, comma-separated, that webhooks may reach although they are not "
+        description="Hosts (or host:port) and networks, comma-separated, that webhooks and external checks may reach although they are not "
         "public: a name must resolve into a listed network (`10.0.0.0/8`). Listed hosts may use http. Empty: https to "
         "public addresses only.",
     )

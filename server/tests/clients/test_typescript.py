@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sluice.webhooks.signature import new_secret, signed_headers
+from sluice.outgoing.signature import new_secret, signed_headers
 from tests.api.responses import data, page
 from tests.api.samples import TEXT
 from tests.clients.typescript import (

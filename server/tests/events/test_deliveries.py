@@ -21,11 +21,13 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import webhook_deliveries
 from sluice.events.catalogue import TYPES
 from sluice.events.record import StoredEvent
+from sluice.outgoing.addresses import judged_addresses
+from sluice.outgoing.posting import SignedPoster
+from sluice.outgoing.signature import new_secret
 from sluice.webhooks import repository
 from sluice.webhooks.endpoint import ATTEMPTS, next_wait
-from sluice.webhooks.sending import WebhookSender, judged_addresses
+from sluice.webhooks.sending import WebhookSender
 from sluice.webhooks.service import EndpointDraft, Webhooks
-from sluice.webhooks.signature import new_secret
 from sluice.worker.jobs import webhooks as webhook_jobs
 from sluice.worker.jobs.webhooks import WebhookDeliveries, WebhookOptions
 from tests.db.rows import NOW, add_tenant
@@ -179,17 +181,17 @@ async def test_no_wait_that_a_receiver_asks_for_ends_an_attempt(receiver: Receiv
 async def test_an_attempt_that_ends_in_any_fault_is_counted_and_stops_no_other(
     tables: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    post = WebhookSender._post
+    post = SignedPoster._post
     # What is not expected is logged: half a character would not get through the report of a worker of xdist.
     faults = {"/bad": RuntimeError("unexpected"), "/worse": OSError("half a character: \udc80")}
 
-    async def post_or_fail(self: WebhookSender, *given: Any) -> Any:
+    async def post_or_fail(self: SignedPoster, *given: Any) -> Any:
         fault = faults.get(urlsplit(self._url).path)
         if fault is not None:
             raise fault
         return await post(self, *given)
 
-    monkeypatch.setattr(WebhookSender, "_post", post_or_fail)
+    monkeypatch.setattr(SignedPoster, "_post", post_or_fail)
     with running_receiver() as bad, running_receiver() as worse:
         bad.path, worse.path = faults
         bad_id, worse_id, good_id = [await add_endpoint(tables, each) for each in (bad, worse, receiver)]

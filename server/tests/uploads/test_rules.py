@@ -28,8 +28,8 @@ from sluice.contexts.policies import (
 from sluice.hash_lists import ListedHash
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
-from sluice.uploads.rules import CHECKS, decide, failures, judge_all, quarantine_by
-from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
+from sluice.uploads.rules import checks_of, decide, failures, judge_all, quarantine_by
+from sluice.uploads.values import ExternalFact, ExternalRule, Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
 
@@ -55,6 +55,7 @@ RULES = Rules(
         filename_pattern=FilenamePattern(pattern=r"[a-z]+\.\w+"),
         duplicates=Duplicates(),
     ),
+    external_checks=(ExternalRule("policy", Mode.ENFORCE, "refuse", "address"),),
 )
 NO_RULES = Rules(1, (), 100, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None)
 SOUND = Report("pdf", "application/pdf", Outcome.OK, Outcome.OK, None, blank=False, detail="")
@@ -71,6 +72,7 @@ SOUND_FACTS = replace(
     scanned=CLEAN,
     duplicate_of="",
     listed=HashListFact(),
+    external=(ExternalFact("policy", "accept", 1.0),),
 )
 
 
@@ -126,6 +128,7 @@ BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
     (Reason.ARCHIVE_LIMITS, report(facts={"depth": 2})),
     (Reason.VIRUS_DETECTED, {"scanned": replace(CLEAN, outcome="infected", threat="X")}),
     (Reason.SCAN_INCOMPLETE, {"scanned": replace(CLEAN, outcome="incomplete")}),
+    (Reason.REJECTED_BY_CHECK, {"external": (ExternalFact("policy", "reject", 1.0),)}),
 ]
 PAIRS = [(one, two) for one, two in combinations(BROKEN_RULES, 2) if not one[1].keys() & two[1].keys()]
 OVER_LIMITS: dict[str, Any] = {"extension": "exe", "rate": RateFact(0, 3.0), "quota_used_bytes": 10**12}
@@ -154,11 +157,13 @@ def reason_of(facts: Facts, rules: Rules = RULES) -> Reason | None:
 def test_each_rule_alone_rejects_with_its_reason(reason: Reason, changes: dict[str, Any]) -> None:
     facts = replace(SOUND_FACTS, **changes)
     assert reason_of(facts) is reason
-    assert outcomes(facts)[WORDS[reason].check] == "fail"
+    assert outcomes(facts)[getattr(decide(facts, RULES), "check", "")] == "fail"
 
 
 def test_every_reason_has_a_sample_and_a_message() -> None:
-    assert {reason for reason, _ in BROKEN_RULES} == set(Reason) == set(WORDS)
+    # A check without an answer rejects nothing.
+    assert {reason for reason, _ in BROKEN_RULES} == set(Reason) - {Reason.CHECK_UNANSWERED}
+    assert set(Reason) == set(WORDS)
 
 
 @each_row(("first", "second"), PAIRS)
@@ -219,7 +224,7 @@ def outcomes(facts: Facts, rules: Rules = RULES) -> dict[str, str]:
 
 
 def test_each_check_is_reported_as_passed_not_run_or_off_and_a_policy_that_is_not_set_not_at_all() -> None:
-    assert outcomes(SOUND_FACTS) == dict.fromkeys(CHECKS, "pass") | {"storage": "not_run"}
+    assert outcomes(SOUND_FACTS) == dict.fromkeys(checks_of(RULES), "pass") | {"storage": "not_run"}
     not_measured = outcomes(Facts("a.pdf", "pdf", 100))
     passed = {"extension", "size", "policy.filename_pattern"}
     assert {name for name, outcome in not_measured.items() if outcome == "pass"} == passed

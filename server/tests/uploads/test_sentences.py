@@ -19,6 +19,7 @@ from sluice.contexts.policies import (
     Image,
     Media,
     MinSize,
+    Mode,
     Policies,
     ProgramsInArchives,
 )
@@ -29,7 +30,17 @@ from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import Reason
 from sluice.uploads.rules import decide
 from sluice.uploads.sentences import content_type_name, format_name, sentence_for
-from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rejection, Rules, ScanFact
+from sluice.uploads.values import (
+    ExternalFact,
+    ExternalRule,
+    Facts,
+    HashListFact,
+    PlanFact,
+    RateFact,
+    Rejection,
+    Rules,
+    ScanFact,
+)
 from sluice_inspect.format_list import FORMAT_NAMES
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import UNKNOWN_TYPE, Finding, Limits, Outcome, Report
@@ -78,6 +89,7 @@ SCANS: Final[tuple[Any, ...]] = (
     ("virus_detected.plain", "infected", CANARIES[0]),
     ("scan_incomplete.plain", "incomplete", None),
 )
+EXTERNAL_RULE: Final = ExternalRule("policy", Mode.ENFORCE, "refuse", "address")
 CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
     *[
         (Sentence(f"extension_not_allowed.{key}", params), {"extension": extension}, {"allowed_extensions": allowed})
@@ -192,6 +204,13 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         (Sentence(key), {"scanned": ScanFact(outcome, threat, ALL_CANARIES, "clamd", "27501", 1.0, CANARIES[3])}, {})
         for key, outcome, threat in SCANS
     ],
+    *[
+        (Sentence(f"rejected_by_check.{key}", params), {"external": (fact,)}, {"external_checks": (EXTERNAL_RULE,)})
+        for key, params, fact in (
+            ("plain", {}, ExternalFact("policy", "reject", 1.0, code=ALL_CANARIES)),
+            ("said", {"sentence": "No."}, ExternalFact("policy", "reject", 1.0, "No.", ALL_CANARIES)),
+        )
+    ],
 ]
 
 
@@ -201,7 +220,8 @@ def test_rejection_gets_its_sentence(expected: Sentence, facts: dict[str, Any], 
 
 
 def test_every_reason_has_a_case() -> None:
-    assert {expected.key.partition(".")[0] for expected, _, _ in CASES} == set(Reason)
+    # A check without an answer rejects nothing.
+    assert {expected.key.partition(".")[0] for expected, _, _ in CASES} == set(Reason) - {Reason.CHECK_UNANSWERED}
 
 
 @each_row("expected, facts, rules", CASES, ids=[case[0].key for case in CASES])

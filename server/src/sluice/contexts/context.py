@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from sluice.contexts.branding import Branding
+from sluice.contexts.external_checks import ExternalCheck
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
 
 BYTES_PER_MB: Final = 1_048_576
@@ -61,6 +62,7 @@ class Context:
     page_sentence: str | None = None
     page_color: str | None = None
     page_logo: str | None = None
+    external_checks: tuple[ExternalCheck, ...] = ()
 
     @property
     def branding(self) -> Branding:

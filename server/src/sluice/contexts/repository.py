@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, String, cast, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.contexts.context import Context, RateLimit
+from sluice.contexts.external_checks import checks_of, checks_to_json
 from sluice.contexts.policies import check_modes_of, policies_of
 from sluice.db import counts
 from sluice.db.schema import contexts, storage_configs
@@ -63,6 +64,13 @@ async def largest_scanned(connection: AsyncConnection, most: int) -> Sequence[Co
     query = (
         select(contexts).where(*wanted).order_by(contexts.c.max_file_size_mb.desc(), contexts.c.context_id).limit(most)
     )
+    return [context_of(row) for row in (await connection.execute(query)).mappings().all()]
+
+
+async def list_with_checks(connection: AsyncConnection, after: str, most: int) -> Sequence[Context]:
+    """Return contexts of all tenants with external checks, at most `most`, in the order of their ids after `after`."""
+    wanted = (contexts.c.context_id > after, cast(contexts.c.external_checks, String) != "[]")
+    query = select(contexts).where(*wanted).order_by(contexts.c.context_id).limit(most)
     return [context_of(row) for row in (await connection.execute(query)).mappings().all()]
 
 
@@ -130,6 +138,7 @@ def _columns(context: Context) -> dict[str, Any]:
         "page_sentence": context.page_sentence,
         "page_color": context.page_color,
         "page_logo": context.page_logo,
+        "external_checks": checks_to_json(context.external_checks),
         "retention_due_at": None if context.retention_days is None else context.created_at,
     }
 
@@ -142,4 +151,5 @@ def context_of(row: Fields) -> Context:
     fields["allowed_extensions"] = tuple(fields["allowed_extensions"])
     fields["check_modes"] = check_modes_of(fields["check_modes"])
     fields["policies"] = policies_of(fields["policies"])
+    fields["external_checks"] = checks_of(fields["external_checks"]) if fields["external_checks"] else ()
     return Context(**fields)

@@ -2,15 +2,22 @@
 
 import json
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from sluice.audit import AuditAction
 from sluice.audit.repository import add_change, append
+from sluice.buckets.endpoints import EndpointRefused, Resolve, addresses_of
 from sluice.contexts import repository
 from sluice.contexts.context import BYTES_PER_MB, Context, RateLimit, RetentionStart
+from sluice.contexts.external_checks import (
+    ExternalCheck,
+    ExternalCheckDraft,
+    checks_to_json,
+    secret_binding,
+)
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Mode, Policies
 from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
@@ -19,15 +26,20 @@ from sluice.db.sql import Connection
 from sluice.errors import BucketInactive, ContextExists, Invalid, NotFound, or_not_found
 from sluice.events import outbox
 from sluice.events.catalogue import ContextUpdated
+from sluice.kit.cipher import Sealer
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
+from sluice.outgoing.addresses import require_reachable
+from sluice.outgoing.signature import new_secret
 
 # Returns the bytes of the largest file that is scanned completely, None if there is no limit or none is known. Unless
 # files of the given size are known to be scanned, it is measured; the second argument limits the wait, in seconds.
 FindScanLimit = Callable[[int, float], Awaitable[int | None]]
 _SCAN_LIMIT_SECONDS = 10.0  # clamd takes some seconds to scan the largest file
+OLD_SECRET_LIFE: Final = timedelta(hours=24)
+_BATCH: Final = 500
 
 
 async def _no_limit(_size: int, _seconds: float) -> None:
@@ -59,15 +71,31 @@ class Draft:
     page_sentence: str | None = None
     page_color: str | None = None
     page_logo: str | None = None
+    external_checks: tuple[ExternalCheckDraft, ...] = ()
 
 
 class Contexts:
-    """The contexts of all tenants, one tenant at a time. None may accept files that are too large to be scanned."""
+    """The contexts of all tenants, one tenant at a time. None may accept files that are too large to be scanned.
 
-    def __init__(self, database: Database, clock: Clock = utc_now, find_scan_limit: FindScanLimit = _no_limit) -> None:
+    External checks need a `sealer` for their secrets; `allowed` are the hosts that the operator listed.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock = utc_now,
+        find_scan_limit: FindScanLimit = _no_limit,
+        *,
+        sealer: Sealer | None = None,
+        allowed: Collection[str] = (),
+        resolve: Resolve = addresses_of,
+    ) -> None:
         self._database = database
         self._clock = clock
         self._find_scan_limit = find_scan_limit
+        self._sealer = sealer
+        self._allowed = allowed
+        self._resolve = resolve
 
     async def create(self, by: AuditAction, draft: Draft) -> Context:
         """Create an active context.
@@ -76,10 +104,13 @@ class Contexts:
         """
         if draft.scan_for_viruses:
             await self._require_scannable(draft.max_file_size_mb)
+        await self._require_reachable(draft.external_checks)
+        context_id, fields = new_id("ctx"), {name: getattr(draft, name) for name in Draft.__slots__}
+        fields["external_checks"] = self._with_secrets(by.tenant_id, context_id, (), draft.external_checks)
         context = Context(
-            context_id=new_id("ctx"),
+            context_id=context_id,
             tenant_id=by.tenant_id,
-            **{name: getattr(draft, name) for name in Draft.__slots__},
+            **fields,
             storage_used_bytes=0,
             status="active",
             rules_version=1,
@@ -122,6 +153,7 @@ class Contexts:
         tenant_id, now = by.tenant_id, self._clock()
         if not changes:
             return await self.get(tenant_id, context_key)
+        await self._require_reachable(changes.get("external_checks", ()))
         scanned_mb = None
         if not changes.keys().isdisjoint(_SCAN_FIELDS):
             scanned_mb = _scanned_size(await self.get(tenant_id, context_key), changes)
@@ -137,14 +169,39 @@ class Contexts:
                     await _require_bucket(connection, tenant_id, changes["storage_config_id"])
                 # Unless another request changed the size since it was checked.
                 if changes.keys().isdisjoint(_SCAN_FIELDS) or _scanned_size(before, changes) == scanned_mb:
+                    if "external_checks" in changes:
+                        drafts = changes["external_checks"]
+                        made = self._with_secrets(tenant_id, before.context_id, before.external_checks, drafts)
+                        changes = {**changes, "external_checks": made}
                     context = await _save(connection, by, before, changes, now)
+                    if "external_checks" in changes:  # with the secrets that are shown once
+                        context = replace(context, external_checks=changes["external_checks"])
         except Conflict as fault:
             raise _unknown_bucket() from fault
         return await self.change(by, context_key, changes) if context is None else context
 
+    async def rotate_check_secret(self, by: AuditAction, context_key: str, name: str) -> ExternalCheck:
+        """Give an external check a new secret; the old one signs too for 24 hours. Raise `NotFound`."""
+        tenant_id, now = by.tenant_id, self._clock()
+        async with self._database.transaction(tenant_id) as connection:
+            before = or_not_found(await repository.find(connection, tenant_id, context_key, to_change=True))
+            old = or_not_found(next((check for check in before.external_checks if check.name == name), None))
+            new = replace(
+                self._with_secret(tenant_id, before.context_id, old),
+                old_secret_sealed=old.secret_sealed,
+                old_secret_until=now + OLD_SECRET_LIFE,
+            )
+            checks = tuple(new if check is old else check for check in before.external_checks)
+            await _save(connection, by, before, {"external_checks": checks}, now)
+        return new
+
     async def with_changes(self, tenant_id: str, context_key: str, changes: Mapping[str, Any]) -> Context:
         """Return the context as a change of its rules would make it; raise `NotFound` or `Invalid` as `change` does."""
-        context = replace(await self.get(tenant_id, context_key), **changes)
+        context = await self.get(tenant_id, context_key)
+        if "external_checks" in changes:
+            drafts = [_unsealed(draft) for draft in changes["external_checks"]]
+            changes = {**changes, "external_checks": tuple(drafts)}
+        context = replace(context, **changes)
         if context.scan_for_viruses and not changes.keys().isdisjoint(_SCAN_FIELDS):
             await self._require_scannable(context.max_file_size_mb)
         return context
@@ -172,6 +229,33 @@ class Contexts:
         limit = await self._find_scan_limit(found[0].max_file_size_mb * BYTES_PER_MB, 0)
         return () if limit is None else [each for each in found if each.max_file_size_mb * BYTES_PER_MB > limit]
 
+    async def _require_reachable(self, drafts: Iterable[ExternalCheckDraft]) -> None:
+        """Raise `Invalid` for a URL that is never dialled."""
+        for draft in drafts:
+            try:
+                await require_reachable(draft.url, self._allowed, self._resolve)
+            except EndpointRefused as fault:
+                raise Invalid(f"external_checks: the URL of {draft.name}: {fault}") from fault
+
+    def _with_secrets(
+        self, tenant_id: str, context_id: str, before: Iterable[ExternalCheck], drafts: Iterable[ExternalCheckDraft]
+    ) -> tuple[ExternalCheck, ...]:
+        """Return the checks with their secrets: one that is there already by its name keeps its own."""
+        known = {check.name: check for check in before}
+        return tuple(
+            replace(known[draft.name], **draft.model_dump())
+            if draft.name in known
+            else self._with_secret(tenant_id, context_id, _unsealed(draft))
+            for draft in drafts
+        )
+
+    def _with_secret(self, tenant_id: str, context_id: str, check: ExternalCheck) -> ExternalCheck:
+        if self._sealer is None:
+            raise RuntimeError("external checks need a keyring")
+        secret = new_secret()
+        sealed = self._sealer.seal(secret, bound_to=secret_binding(tenant_id, context_id, check.name))
+        return replace(check, secret_sealed=sealed, secret=secret)
+
     async def _require_scannable(self, most_mb: int) -> None:
         limit = await self._find_scan_limit(most_mb * BYTES_PER_MB, _SCAN_LIMIT_SECONDS)
         if limit is not None and most_mb * BYTES_PER_MB > limit:
@@ -179,6 +263,70 @@ class Contexts:
                 f"max_file_size_mb: expected at most {limit // BYTES_PER_MB} while scan_for_viruses is on: "
                 "the malware scanner scans no larger file"
             )
+
+
+class ExternalCheckSecrets:
+    """The sealed secrets of all external checks, for the rotation of the keys that seal them.
+
+    A call that was interrupted can be repeated.
+    """
+
+    def __init__(self, database: Database, keyring: Sealer) -> None:
+        self._database = database
+        self._keyring = keyring
+
+    async def count_old(self) -> int:
+        """Return how many checks have a secret that is sealed with a key that is not the current one."""
+        return sum([self._old_in(context) async for context in self._with_checks()])
+
+    async def seal_again(self) -> int:
+        """Seal those again, context by context, and return how many."""
+        done = 0
+        async for found in self._with_checks():
+            if not self._old_in(found):
+                continue
+            async with self._database.transaction(found.tenant_id) as connection:
+                context = await repository.find(connection, found.tenant_id, found.context_key, to_change=True)
+                if context is not None:
+                    checks = tuple(self._sealed_again(context, check) for check in context.external_checks)
+                    await repository.change(
+                        connection,
+                        context.tenant_id,
+                        context.context_key,
+                        _columns_of({"external_checks": checks}),
+                    )
+                    done += self._old_in(context)
+        return done
+
+    def _old_in(self, context: Context) -> int:
+        sealed = [(check.secret_sealed, check.old_secret_sealed) for check in context.external_checks]
+        return sum(not all(self._keyring.is_current(one) for one in each if one is not None) for each in sealed)
+
+    def _sealed_again(self, context: Context, check: ExternalCheck) -> ExternalCheck:
+        binding = secret_binding(context.tenant_id, context.context_id, check.name)
+        old = check.old_secret_sealed
+        return replace(
+            check,
+            secret_sealed=self._keyring.seal(
+                self._keyring.open(check.secret_sealed, bound_to=binding), bound_to=binding
+            ),
+            old_secret_sealed=old and self._keyring.seal(self._keyring.open(old, bound_to=binding), bound_to=binding),
+        )
+
+    async def _with_checks(self) -> AsyncIterator[Context]:
+        after = ""
+        while True:
+            async with self._database.reading(ALL_TENANTS) as connection:
+                found = await repository.list_with_checks(connection, after, _BATCH)
+            for context in found:
+                yield context
+            if len(found) < _BATCH:
+                return
+            after = found[-1].context_id
+
+
+def _unsealed(draft: ExternalCheckDraft) -> ExternalCheck:
+    return ExternalCheck(**draft.model_dump(), secret_sealed="")
 
 
 async def _save(
@@ -204,7 +352,11 @@ def _scanned_size(before: Context, changes: Mapping[str, Any]) -> int | None:
 
 _SCAN_FIELDS = frozenset({"max_file_size_mb", "scan_for_viruses"})
 _CHANGEABLE = (
-    *(each.name for each in fields(Draft) if each.name not in {"context_key", "check_modes", "policies"}),
+    *(
+        each.name
+        for each in fields(Draft)
+        if each.name not in {"context_key", "check_modes", "policies", "external_checks"}
+    ),
     "status",
 )
 _LONGEST_KEPT = 1000
@@ -232,6 +384,7 @@ def _as_json(context: Context) -> dict[str, Any]:
     if context.page_logo is not None:
         values["page_logo"] = f"PNG {zlib.crc32(context.page_logo.encode()):08x}"  # not the picture itself
     values |= {f"check_modes.{name}": mode for name, mode in context.check_modes.model_dump(mode="json").items()}
+    values |= {f"external_checks.{check.name}": check.public for check in context.external_checks}
     return values | {f"policies.{name}": policy for name, policy in context.policies.to_json().items()}
 
 
@@ -250,6 +403,8 @@ def _columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
         values["allowed_extensions"] = list(values["allowed_extensions"])
     for name in values.keys() & {"check_modes", "policies"}:
         values[name] = values[name].to_json()
+    if "external_checks" in values:
+        values["external_checks"] = checks_to_json(values["external_checks"])
     return values
 
 

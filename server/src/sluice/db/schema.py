@@ -120,6 +120,8 @@ contexts = Table(
     Column("page_sentence", String(300), nullable=True),
     Column("page_color", String(7), nullable=True),
     Column("page_logo", Text, nullable=True),
+    # At most three, each with its sealed secret.
+    Column("external_checks", Document, nullable=False, server_default="[]"),
     UniqueConstraint("tenant_id", "context_key"),
     ForeignKeyConstraint(
         ["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]

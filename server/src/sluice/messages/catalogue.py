@@ -23,6 +23,7 @@ class ParameterType(StrEnum):
     EXTENSIONS = "extensions"  # a list of them, of which any one will do
     FORMAT = "format"  # the English name of a kind of file; `Catalogue.formats` translates it
     FORMATS = "formats"  # a list of them, of which any one will do
+    SENTENCE = "sentence"  # a sentence of an external check, as it came
 
 
 # A parameter means the same in every sentence. `max_`, `min_` and `free_` are limits: shown, they are never rounded to
@@ -50,6 +51,7 @@ PARAMETERS: Final[Mapping[str, ParameterType]] = MappingProxyType(
         "expected": ParameterType.FORMAT,
         "found": ParameterType.FORMAT,
         "formats": ParameterType.FORMATS,
+        "sentence": ParameterType.SENTENCE,
     }
 )
 

@@ -26,6 +26,7 @@ _WRITTEN_WITHOUT_SPACES: Final = frozenset({"ja", "zh-Hans"})
 _NUMBER_MAX: Final = 2**63
 _LIST_MAX: Final = 50
 _TEXT_MAX: Final = 40  # characters of one name
+SENTENCE_MAX: Final = 300  # characters of a sentence of an external check
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 
@@ -139,6 +140,8 @@ class _Values:
                 return self._choice([_extension(each) for each in self._texts(name)])
             case ParameterType.FORMATS:
                 return self._choice([self._format(each) for each in self._texts(name)])
+            case ParameterType.SENTENCE:
+                return safe_text(self._text(self.params[name]), SENTENCE_MAX)
             case ParameterType.EXTENSION:
                 return _extension(self._text(self.params[name]))
             case _:

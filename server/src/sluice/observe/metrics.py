@@ -188,6 +188,21 @@ WEBHOOK_ATTEMPTS: Final = Counter(
     ["outcome"],
     registry=REGISTRY,
 )
+EXTERNAL_ANSWERS: Final = Counter(
+    "sluice_external_checks_total",
+    "Questions to external checks of contexts by what came of them: the verdict `accept`, `reject` or `quarantine`, "
+    "`no_answer`, or `not_asked` after several without an answer.",
+    ("outcome",),
+    registry=REGISTRY,
+)
+EXTERNAL_SECONDS: Final = Histogram(
+    "sluice_external_check_seconds", "Seconds of a question to an external check.", buckets=_FINE[3:], registry=REGISTRY
+)
+EXTERNAL_BREAKERS: Final = Gauge(
+    "sluice_external_checks_open",
+    "External checks that are not asked for a while, after several questions without an answer.",
+    registry=REGISTRY,
+)
 RESUMABLE_EXPIRED: Final = Counter(
     "sluice_resumable_expired_total",
     "Resumable uploads that were not finished in time and were deleted.",

@@ -57,8 +57,8 @@ class Siblings:
     """Process `number` of `count`, which share `folder`."""
 
     def __init__(self, folder: Path, number: int, count: int) -> None:
-        self._folder = folder
-        self._number = number
+        self.folder = folder
+        self.number = number
         self._count = count
         self._before = self._saved(number)  # counters of the processes that had this number
 
@@ -72,7 +72,7 @@ class Siblings:
                 await writer.drain()
             writer.close()
 
-        path = self._socket(self._number)
+        path = self._socket(self.number)
         path.unlink(missing_ok=True)
         async with await asyncio.start_unix_server(serve, path):
             try:
@@ -82,11 +82,11 @@ class Siblings:
 
     async def added_up(self, read: Read) -> Sequence[Metric]:
         """Return the metrics of all processes; of one that does not respond, the counters that it showed last."""
-        others = [number for number in range(self._count) if number != self._number]
+        others = [number for number in range(self._count) if number != self.number]
         responses = await asyncio.gather(self._own(read), *map(self._ask, others))
         found = [
             self._saved(number) if response is None else response
-            for number, response in zip([self._number, *others], responses, strict=True)
+            for number, response in zip([self.number, *others], responses, strict=True)
         ]
         processes = GaugeMetricFamily(PROCESSES.name, PROCESSES.help, labels=PROCESSES.labels)
         answering = sum(response is not None for response in responses)
@@ -98,10 +98,10 @@ class Siblings:
         """Return the metrics of this process and of those before it with this number, and keep its counters."""
         own = _sum([self._before, {metric.name: _family(metric) for metric in await read()}])
         counters = {name: family for name, family in own.items() if family.type in _ADDED_UP}
-        draft = self._counters(self._number).with_suffix(".new")
+        draft = self._counters(self.number).with_suffix(".new")
         # Written before the response: the process that replaces this one never reports less.
         draft.write_bytes(_encode(counters))
-        draft.rename(self._counters(self._number))
+        draft.rename(self._counters(self.number))
         return own
 
     async def _ask(self, number: int) -> Mapping[str, _Family] | None:
@@ -122,10 +122,10 @@ class Siblings:
             return {}
 
     def _socket(self, number: int) -> Path:
-        return self._folder / f"{number}.sock"
+        return self.folder / f"{number}.sock"
 
     def _counters(self, number: int) -> Path:
-        return self._folder / f"{number}.json"
+        return self.folder / f"{number}.json"
 
 
 def _family(metric: Metric) -> _Family:

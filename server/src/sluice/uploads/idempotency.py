@@ -24,7 +24,7 @@ from sluice.errors import FileRejected, IdempotencyKeyInUse, IdempotencyKeyReuse
 from sluice.idempotency_keys import KeyClaim, hash_of_key
 from sluice.idempotency_keys import repository as key_rows
 from sluice.kit.ids import first_id, new_id
-from sluice.uploads.reasons import WORDS, Reason
+from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.values import Decision, ReceivedFile, Stored
 
@@ -32,7 +32,8 @@ _REJECTED_AGO: Final = timedelta(seconds=60)
 # How a check ended that ran into the limits of the service, or crashed: the same bytes may pass at another time.
 _BY_CHANCE: Final = frozenset({Reason.UNPROCESSABLE_FILE, Reason.VALIDATION_LIMITS_EXCEEDED})
 _NOT_CONTENT: Final = frozenset(
-    {"extension", "size", "rate", "plan", "quota", "hash_list"}
+    # an external check may answer otherwise at another time
+    {"extension", "size", "rate", "plan", "quota", "hash_list", EXTERNAL}
     | {"policy.filename_pattern", "policy.min_size_bytes", "policy.duplicates"}
 )
 CONTENT_REASONS: Final = frozenset(

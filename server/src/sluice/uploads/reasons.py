@@ -40,7 +40,12 @@ class Reason(StrEnum):
     DUPLICATE_FILE = "duplicate_file"
     VIRUS_DETECTED = "virus_detected"
     SCAN_INCOMPLETE = "scan_incomplete"
+    REJECTED_BY_CHECK = "rejected_by_check"
+    CHECK_UNANSWERED = "check_unanswered"
 
+
+# The external checks of a context: each is the check `external.NAME`.
+EXTERNAL: Final = "external"
 
 # What the sender can do about a rejection.
 Advice = Literal["wait", "send_another_file", "remove_password", "make_smaller", "ask_support"]
@@ -225,6 +230,20 @@ WORDS: Final = MappingProxyType(
             "The scanner could not look at all of the file: a size or recursion limit. Unscanned is never clean.",
             check="malware",
             advice="make_smaller",
+        ),
+        Reason.REJECTED_BY_CHECK: Words(
+            "an additional check does not accept it",
+            "An external check of the context answered `reject` or `quarantine`; its sentence and details are in the "
+            "report.",
+            check=EXTERNAL,
+        ),
+        Reason.CHECK_UNANSWERED: Words(
+            "an additional check could not be made",
+            "An external check of the context gave no answer, and its if_unavailable is `quarantine` or `accept`. It "
+            "rejects no file.",
+            check=EXTERNAL,
+            advice="wait",
+            retryable=True,
         ),
     }
 )

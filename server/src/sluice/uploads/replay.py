@@ -15,12 +15,11 @@ from sluice.contexts.policies import CONTENT_POLICIES, Mode
 from sluice.decisions import PastDecision
 from sluice.hash_lists import ListedHash
 from sluice.uploads.reasons import LIMIT_REASONS, Reason
-from sluice.uploads.rules import CHECKS, decide, failures, mode_of
+from sluice.uploads.rules import checks_of, decide, failures, mode_of
 from sluice.uploads.values import Facts, HashListFact, Rejection, Rules
 
 MOST_SAMPLES: Final = 5  # of each reason
 _MOST_RULES: Final = 100  # versions of the rules that are kept in memory
-_ORDER: Final[Mapping[str, int]] = MappingProxyType({check: number for number, check in enumerate(CHECKS)})
 _NO_LISTS: Final[Mapping[str, Sequence[ListedHash]]] = MappingProxyType({})
 _LISTED: Final = '"listed"'
 # Rejections that the facts may not show: another upload took the last room while this one was judged.
@@ -39,6 +38,8 @@ class Unknown(StrEnum):
     DUPLICATE_CHANGED = "duplicate_changed"
     RATE_LIMIT = "rate_limit"
     ROOM_TAKEN = "room_taken"
+    NOT_ASKED = "not_asked"
+    NOT_ANSWERED = "not_answered"
     NOT_READABLE = "not_readable"
 
 
@@ -53,6 +54,8 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
         Unknown.DUPLICATE_CHANGED: "An earlier upload of the same bytes would be judged otherwise.",
         Unknown.RATE_LIMIT: "A change of the rate limit cannot be replayed: it depends on when uploads come.",
         Unknown.ROOM_TAKEN: "Another upload took the last room of the quota while this one was judged.",
+        Unknown.NOT_ASKED: "The external check was not asked, or at another URL: what it says of the file is not known.",
+        Unknown.NOT_ANSWERED: "The external check gave no answer.",
         Unknown.NOT_READABLE: "The decision was written by another release and cannot be read.",
     }
 )
@@ -215,7 +218,8 @@ def judge_again(
     failed = list(failures(facts, rules))
     rejection = next((failure for failure in failed if failure.mode is Mode.ENFORCE), None)
     gaps = list(_gaps(facts, earlier, rules, failed, duplicate_changed=duplicate_changed))
-    gap = _first_gap(gaps, Mode.ENFORCE, rejection)
+    order = {check: number for number, check in enumerate(checks_of(rules))}
+    gap = _first_gap(gaps, Mode.ENFORCE, rejection, order)
     if gap is not None:
         return gap
     if rejection is not None:
@@ -226,7 +230,7 @@ def judge_again(
         if rules.quota_bytes is not None:
             return Unknown.ROOM_TAKEN
     quarantine = next((failure for failure in failed if failure.mode is Mode.QUARANTINE), None)
-    gap = _first_gap(gaps, Mode.QUARANTINE, quarantine)
+    gap = _first_gap(gaps, Mode.QUARANTINE, quarantine, order)
     if gap is not None:
         return gap
     return Verdict("accepted", None) if quarantine is None else Verdict("quarantined", quarantine.reason)
@@ -235,10 +239,10 @@ def judge_again(
 _Gap = tuple[str, Mode, Unknown]  # a check that lacks a fact, its mode, and why
 
 
-def _first_gap(gaps: Sequence[_Gap], mode: Mode, failure: Rejection | None) -> Unknown | None:
+def _first_gap(gaps: Sequence[_Gap], mode: Mode, failure: Rejection | None, order: Mapping[str, int]) -> Unknown | None:
     """Return why a check of `mode` up to that of `failure` cannot be made; None if all can."""
-    last = len(CHECKS) if failure is None else _ORDER[failure.check]
-    return next((why for check, its_mode, why in gaps if its_mode is mode and _ORDER[check] <= last), None)
+    last = len(order) if failure is None else order[failure.check]
+    return next((why for check, its_mode, why in gaps if its_mode is mode and order[check] <= last), None)
 
 
 def _gaps(
@@ -265,6 +269,22 @@ def _gaps(
         yield from _policy_gaps(facts, rules, {failure.check for failure in failed})
     if rules.scan and facts.scanned is None and not (facts.listed is not None and facts.listed.is_allowed):
         yield "malware", rules.check_modes.malware, Unknown.NOT_SCANNED
+    if rules.external_checks:
+        yield from _external_gaps(facts, earlier, rules)
+
+
+def _external_gaps(facts: Facts, earlier: Rules, rules: Rules) -> Iterator[_Gap]:
+    addresses = {rule.name: rule.address for rule in earlier.external_checks}
+    found = {fact.name: fact for fact in facts.external}
+    for rule in rules.external_checks:
+        fact = found.get(rule.name)
+        if fact is None or addresses.get(rule.name) != rule.address:
+            if rule.mode is Mode.ENFORCE:
+                yield rule.check, Mode.ENFORCE, Unknown.NOT_ASKED
+            if rule.mode is not Mode.REPORT:
+                yield rule.check, Mode.QUARANTINE, Unknown.NOT_ASKED  # which a check may answer, too
+        elif fact.verdict is None and rule.if_unavailable == "refuse":
+            yield rule.check, Mode.ENFORCE, Unknown.NOT_ANSWERED
 
 
 def _policy_gaps(facts: Facts, rules: Rules, failed: set[str]) -> Iterator[_Gap]:

@@ -7,14 +7,14 @@ same facts.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from sluice.contexts.policies import Mode
 from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
 from sluice.uploads.examined import ExamineFact, Fault, faults, unreported
-from sluice.uploads.reasons import WORDS, Reason
+from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
 from sluice.uploads.values import Facts, Rejection, Rules
 from sluice_inspect.report import Outcome
 
@@ -110,6 +110,7 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield from judge_content(facts, rules)
     yield from judge_members(facts)
     yield from judge_scan(facts, rules)
+    yield from judge_external(facts, rules)
 
 
 def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) -> tuple[CheckResult, ...]:
@@ -122,7 +123,7 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
     for each in (*known, *failures(facts, rules)):
         found.setdefault(each.check, each)
     results = []
-    for name in CHECKS:
+    for name in checks_of(rules):
         mode, failure = mode_of(name, rules), found.get(name)
         if mode is None or (name == "hash_list" and facts.listed is None):
             continue
@@ -133,6 +134,9 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
             results.append(CheckResult(name, mode, "off"))
         else:
             results.append(CheckResult(name, mode, "pass" if _is_measured(name, facts, found) else "not_run"))
+    if facts.external:
+        silent = {f"{EXTERNAL}.{fact.name}" for fact in facts.external if fact.verdict is None}
+        results = [replace(each, outcome="error") if each.name in silent else each for each in results]
     return tuple(results)
 
 
@@ -141,6 +145,8 @@ def mode_of(check: str, rules: Rules) -> Mode | None:
     if check.startswith("policy."):
         policy = getattr(rules.policies, check.removeprefix("policy."))
         return None if policy is None else policy.mode
+    if check.startswith(f"{EXTERNAL}."):
+        return next((rule.mode for rule in rules.external_checks if rule.check == check), None)
     if check.startswith("integrity."):
         return rules.check_modes.integrity if rules.reject_corrupt else Mode.OFF
     switched_off = (
@@ -157,7 +163,10 @@ def mode_of(check: str, rules: Rules) -> Mode | None:
 
 def rejection_for(reason: Reason, detail: str, facts: Facts, rules: Rules) -> Rejection:
     """Return the rejection that was decided on earlier, as the facts show it; if they do not, with its detail alone."""
-    return next((failure for failure in failures(facts, rules) if failure.reason is reason), Rejection(reason, detail))
+    found = [failure for failure in failures(facts, rules) if failure.reason is reason]
+    # Several external checks give the same reason.
+    exact = (failure for failure in found if failure.detail == detail)
+    return next(exact, found[0] if found else Rejection(reason, detail))
 
 
 def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
@@ -176,6 +185,8 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
         return measured[check] is not None
     if check in _BY_NAME_AND_SIZE:
         return True
+    if check.startswith(f"{EXTERNAL}."):
+        return any(f"{EXTERNAL}.{fact.name}" == check for fact in facts.external)
     report = facts.report
     if report is None:
         return False
@@ -301,5 +312,42 @@ def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield Rejection(reason, scanned.detail, mode=mode)
 
 
-if {words.check for words in WORDS.values()} - set(CHECKS):
+def judge_external(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield what external checks say against the file.
+
+    One without an answer whose rule is `refuse` yields nothing: it leaves the file without a verdict.
+    """
+    if not rules.external_checks:
+        return
+    found = {fact.name: fact for fact in facts.external}
+    for rule in rules.external_checks:
+        fact = found.get(rule.name)
+        if fact is None or fact.verdict == "accept":
+            continue
+        if fact.verdict is None:
+            if rule.if_unavailable != "refuse":
+                mode = Mode.QUARANTINE if rule.if_unavailable == "quarantine" else Mode.REPORT
+                detail = f"the check {rule.name} gave no answer: {fact.why}"
+                yield Rejection(Reason.CHECK_UNANSWERED, detail, mode=mode, external_check=rule.check)
+            continue
+        # What a check in report mode says changes no outcome, whatever its verdict.
+        mode = Mode.QUARANTINE if fact.verdict == "quarantine" and rule.mode is Mode.ENFORCE else rule.mode
+        detail = f"the check {rule.name} answered {fact.verdict}: {fact.sentence or 'without a sentence'}"
+        yield Rejection(Reason.REJECTED_BY_CHECK, detail, found=fact.code, mode=mode, external_check=rule.check)
+
+
+def lacks_answer(facts: Facts, rules: Rules) -> bool:
+    """Return whether there is no verdict since an external check whose rule is `refuse` gave no answer."""
+    refusing = {rule.name for rule in rules.external_checks if rule.if_unavailable == "refuse"}
+    return any(fact.verdict is None and fact.name in refusing for fact in facts.external)
+
+
+def checks_of(rules: Rules) -> tuple[str, ...]:
+    """Return the names of all checks under `rules`, in the order in which they are made: `CHECKS` and external ones."""
+    if not rules.external_checks:
+        return CHECKS
+    return (*CHECKS[:-1], *(rule.check for rule in rules.external_checks), CHECKS[-1])
+
+
+if {words.check for words in WORDS.values()} - {*CHECKS, EXTERNAL}:
     raise RuntimeError("a reason names a check that is not in CHECKS")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from sluice.messages import Sentence, safe_text
-from sluice.uploads.reasons import WORDS, Reason
+from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
 from sluice.uploads.values import Facts, Rejection, Rules
 from sluice_inspect.format_list import NAMES_FOR_PEOPLE
 from sluice_inspect.report import UNKNOWN_TYPE, Report
@@ -72,6 +72,8 @@ def sentence_for(rejection: Rejection, facts: Facts, rules: Rules) -> Sentence:
             return _of_quota(facts, rules)
         case Reason.DENIED_FILE:
             return _plain(reason)
+        case Reason.REJECTED_BY_CHECK | Reason.CHECK_UNANSWERED:
+            return _of_external(rejection, facts)
         case _ if reason in _POLICY_REASONS:
             return _of_policy(rejection)
         case _:
@@ -165,6 +167,14 @@ def _image_params(found: Mapping[str, Any], expected: Mapping[str, Any]) -> tupl
     bound = "max" if is_above else "min"
     words = {("width", "max"): "too_wide", ("height", "max"): "too_high", ("width", "min"): "too_narrow"}
     return words.get((name, bound), "too_low"), {name: value, f"{bound}_{name}": expected[name][bound]}
+
+
+def _of_external(rejection: Rejection, facts: Facts) -> Sentence:
+    """Return our sentence around the one of the check, which was cleaned when it came."""
+    said = next((one.sentence for one in facts.external if f"{EXTERNAL}.{one.name}" == rejection.check), "")
+    if not said or rejection.reason is not Reason.REJECTED_BY_CHECK:
+        return _plain(rejection.reason)
+    return Sentence("rejected_by_check.said", {"sentence": said})
 
 
 def _of_limit(rejection: Rejection, rules: Rules) -> Sentence:

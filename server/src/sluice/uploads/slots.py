@@ -31,12 +31,13 @@ _MOST_CONTEXTS: Final = 1000
 _SMALL_BYTES: Final = 64 * 1024  # uploads whose time shows how busy the service is, and not how large they are
 _WAITING_PER_SLOT: Final = 4  # uploads that may wait for each slot of a tenant; each takes a connection
 _PER_TOKEN: Final = 8  # uploads of one upload token: its holder may be slow on purpose
+_ASKED_PER_TENANT: Final = 16  # uploads about which external checks are asked at once
 _CORES: Final = os.cpu_count() or 2
 _LEAST_SHARE: Final = 2 * _CORES  # enough to keep every core busy
 _INSPECTED_PER_TOKEN: Final = max(1, _CORES // 2)  # checkers are more than that, so that one stays for other senders
 
 _waits: ContextVar[list[float] | None] = ContextVar("waits for inspections", default=None)
-"""Seconds that the upload whose time is being learned has waited for others of its token."""
+"""Seconds that the upload whose time is being learned has waited for others of its token, or for external checks."""
 
 
 class UploadSlots:
@@ -52,6 +53,7 @@ class UploadSlots:
         self._queue: FairQueue[str, None, bool] = FairQueue(self._acquire)
         self._of_tokens: FairQueue[str, None, bool] = FairQueue(self._acquire_of_token)
         self._inspected: FairQueue[str, None, bool] = FairQueue(self._acquire_inspection)
+        self._asked: FairQueue[str, None, bool] = FairQueue(self._acquire_question)
         self._is_adjusting = False
         self._durations = _Durations()
 
@@ -107,6 +109,24 @@ class UploadSlots:
                 waits.append(self._monotonic() - began)
             yield
 
+    @asynccontextmanager
+    async def hold_question(self, tenant_id: str) -> AsyncIterator[None]:
+        """Hold one of the tenant's questions to external checks while the block runs.
+
+        Raise `TooManyRequests` if none is free in time. How long a check takes says nothing of how busy the service is,
+        so it is not learned.
+        """
+        began = self._monotonic()
+        try:
+            held = await self._wait(self._asked, tenant_id, "tenant", _ASKED_PER_TENANT)
+            try:
+                yield
+            finally:
+                self._asked.put_back(tenant_id, held)
+        finally:
+            if (waits := _waits.get()) is not None:
+                waits.append(self._monotonic() - began)
+
     async def _take(self, tenant_id: str) -> bool:
         if self._queue.waiting_of(tenant_id) >= _WAITING_PER_SLOT * self._per_tenant:
             raise TooManyRequests(errors=["Too many uploads of this tenant wait"], limit=self._per_tenant)
@@ -130,6 +150,9 @@ class UploadSlots:
 
     def _acquire_inspection(self, token_id: str, _request: None) -> bool | None:
         return True if self._inspected.held.get(token_id, 0) < _INSPECTED_PER_TOKEN else None
+
+    def _acquire_question(self, tenant_id: str, _request: None) -> bool | None:
+        return True if self._asked.held.get(tenant_id, 0) < _ASKED_PER_TENANT else None
 
     def _acquire(self, tenant_id: str, _request: None) -> bool | None:
         held = self._queue.held

@@ -3,10 +3,11 @@
     receive   the form's parts in any order: fields are checked, bytes go to a spool; name and size are checked early
     admit     rate limit, monthly plan, storage quota, hash lists
     inspect   the file check and the malware scan, at the same time, on the same sealed bytes (`inspection`)
+    ask       the external checks of the context, if it has some and nothing rejected the file (`external_checks`)
     commit    reserve room and write the row, store the object, record the file and its decision (`reservation`)
 
-Facts grow, and each of the first three stages judges what it added by the pure functions of `rules`: name and size,
-limits, content. Every verdict is one `Decision`, of which the row of the decision log, the report, the event and the
+Facts grow, and each stage but the last judges what it added by the pure functions of `rules`: name and size, limits,
+content, answers. Every verdict is one `Decision`, of which the row of the decision log, the report, the event and the
 response are made.
 Which rules apply, and when they are read again, is the business of `snapshot`.
 """
@@ -42,14 +43,24 @@ from sluice.observe.metrics import TOLERATED_FAILURES
 from sluice.scanner import Scanner
 from sluice.upload_tokens import repository as token_rows
 from sluice.uploads import repository
+from sluice.uploads.external_checks import ExternalChecks, question_about
 from sluice.uploads.form import UploadForm
 from sluice.uploads.hash_lookup import look_up, look_up_members
 from sluice.uploads.idempotency import claim_key, find_rejected, releasing
 from sluice.uploads.inspection import LookUpMembers, inspect
 from sluice.uploads.rate_limit import hold_place
+from sluice.uploads.reasons import EXTERNAL
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.reservation import ClaimLost, record, reserve_at_once, reserve_step_by_step, store
-from sluice.uploads.rules import Judged, first_of_mode, judge, judge_limits, judge_name_and_size
+from sluice.uploads.rules import (
+    Judged,
+    first_of_mode,
+    judge,
+    judge_external,
+    judge_limits,
+    judge_name_and_size,
+    lacks_answer,
+)
 from sluice.uploads.slots import UploadSlots
 from sluice.uploads.snapshot import ReadPrincipal, SnapshotCache, UploadSnapshot
 from sluice.uploads.speculative_put import SpeculativePut, prepare_put
@@ -58,6 +69,7 @@ from sluice.uploads.values import (
     Attempt,
     ContextSnapshot,
     Decision,
+    ExternalFact,
     Facts,
     PendingFile,
     PlanFact,
@@ -123,6 +135,7 @@ class Uploads:
     room: SpoolRoom
     limits: UploadLimits
     clock: Clock
+    external_checks: ExternalChecks
 
     def begin(
         self, caller: Cached[Principal], read_caller: ReadPrincipal, *, began: float, purpose: Purpose = STORE
@@ -142,6 +155,8 @@ class Upload:
         self._claim: KeyClaim | None = None
         self._permit = snapshot.principal.permit  # as this request was let in
         self._is_counted = self._permit is None or self._permit.is_counted
+        self._asked: tuple[ExternalFact, ...] = ()
+        self._asked_report_id: str | None = None  # which the questions to external checks had
         announced = LARGEST_FILE_BYTES if purpose.declared_bytes is None else purpose.declared_bytes
         self._form = UploadForm(engines.make_spool, engines.room, snapshot.principal.tenant_id, announced)
 
@@ -310,6 +325,8 @@ class Upload:
                 look_up_members=self._members_of(file.sealed, snapshot),
                 all_checks=True,
             )
+        if snapshot.rules.external_checks:
+            judged = await self._ask(judged, file, caller, snapshot)
         await self.snapshot.require_current()
         return self._report(self._decision(judged, caller, snapshot))
 
@@ -327,14 +344,49 @@ class Upload:
                         snapshot.rules,
                         sandbox=self._engines.sandbox,
                         scanner=self._engines.scanner,
-                        on_checked=put.start,  # a large object is sent during the scan, and appears after the verdict
                         look_up_members=self._members_of(file.sealed, snapshot),
+                        # A large object is sent during the scan, and appears after the verdict. No byte of it leaves
+                        # while an external check has yet to be asked.
+                        on_checked=put.start if not snapshot.rules.external_checks else lambda _content_type: None,
                         all_checks=self._purpose.all_checks,
                     )
+                if snapshot.rules.external_checks:
+                    judged = await self._ask(judged, file, caller, snapshot)
                 judged = await self._require_passing(judged, caller, snapshot, is_last=True)
                 return await self._commit(judged, file, caller, snapshot, put)
             finally:
                 await put.cancel()
+
+    async def _ask(self, judged: Judged, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> Judged:
+        """Add what the external checks say and judge it; a file that is rejected already gets no question.
+
+        Raise `ServiceUnavailable` if one gave no answer whose absence refuses the upload, `StaleSnapshot` before any is
+        asked by rules that had changed.
+        """
+        if judged.rejection is not None and not self._purpose.all_checks:
+            return judged
+        await self.snapshot.require_current()
+        engines, report = self._engines, judged.facts.report
+        self._asked_report_id = self._chosen_report_id or self._asked_report_id or new_id("rep", engines.clock())
+        question = question_about(
+            report_id=self._asked_report_id,
+            context=snapshot.context,
+            name=file.name.original,
+            content_type=judged.facts.content_type,
+            sealed=file.sealed,
+            flags=() if report is None else report.flags,
+            facts={} if report is None else report.facts,
+            metadata=file.metadata,
+            uploader={"id": caller.actor_id, "name": caller.actor_name},
+            is_dry_run=not self._purpose.stores,
+        )
+        async with engines.slots.hold_question(caller.tenant_id):
+            self._asked = await engines.external_checks.ask(snapshot.context, question, file.sealed)
+        facts = replace(judged.facts, external=self._asked)
+        judged = judged.with_failures(facts, judge_external(facts, snapshot.rules))
+        if judged.rejection is None and lacks_answer(facts, snapshot.rules):
+            raise ServiceUnavailable("external check")
+        return judged
 
     async def _judge_received(self, facts: Facts, caller: Principal, snapshot: ContextSnapshot) -> Judged:
         """Judge name and size, of which `_judge_so_far` has judged what it knew by the rules that it knew."""
@@ -384,7 +436,9 @@ class Upload:
         life = limits.test_file_life if caller.is_test else None
         await record(decision, pending, put.store, engines.database, life=life)
         for failure in decision.failures:
-            TOLERATED_FAILURES.labels(failure.check, failure.mode).inc()
+            # Not the name of an external check, which a tenant chooses.
+            name = failure.check if failure.external_check is None else EXTERNAL
+            TOLERATED_FAILURES.labels(name, failure.mode).inc()
         return Stored(
             file_id=pending.file_id,
             report_id=decision.report_id,
@@ -454,7 +508,7 @@ class Upload:
         """Return the report of an upload that could not be judged or stored, and log it if the database can."""
         part = fault.part if isinstance(fault, ServiceUnavailable) else "storage"
         caller, snapshot = self.snapshot.principal, self.snapshot.named
-        judged = judge(_facts_of(file), snapshot.rules)
+        judged = judge(replace(_facts_of(file), external=self._asked), snapshot.rules)
         decision = replace(self._decision(judged, caller, snapshot), outcome="undecided", detail=part)
         if self._purpose.stores:
             with suppress(DatabaseUnavailable):
@@ -511,7 +565,7 @@ class Upload:
             outcome = "quarantined"
         now = self._engines.clock()
         return Decision(
-            report_id=self._chosen_report_id or new_id("rep", now),
+            report_id=self._chosen_report_id or self._asked_report_id or new_id("rep", now),
             tenant_id=caller.tenant_id,
             file_id=file_id,
             context_key=snapshot.context.context_key,

@@ -3,14 +3,16 @@
 They are frozen and know no engine.
 """
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, Self
 
 from sluice.access import Principal, UploadPermit
 from sluice.buckets import Bucket
 from sluice.contexts import Context, RateLimit
+from sluice.contexts.external_checks import ExternalCheck, IfUnavailable
 from sluice.contexts.policies import (
     ALL_ENFORCED,
     NO_POLICIES,
@@ -27,13 +29,33 @@ from sluice.scanner import EngineVersion, SingleResult
 from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
-from sluice.uploads.reasons import LIMIT_REASONS, WORDS, Reason
+from sluice.uploads.reasons import EXTERNAL, LIMIT_REASONS, WORDS, Reason
 from sluice_inspect.report import Report
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import RuleMatch
 
 # No file has such an extension: an empty list would allow all.
 _NO_EXTENSION: Final = (".",)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRule:
+    """An external check as one upload was judged by it. `address` is the beginning of the SHA-256 of its URL."""
+
+    name: str
+    mode: Mode
+    if_unavailable: IfUnavailable
+    address: str
+
+    @classmethod
+    def of(cls, check: ExternalCheck) -> Self:
+        """Return the rule of a context's external check."""
+        return cls(check.name, check.mode, check.if_unavailable, hashlib.sha256(check.url.encode()).hexdigest()[:16])
+
+    @property
+    def check(self) -> str:
+        """Name of the check in reports."""
+        return f"{EXTERNAL}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +75,7 @@ class Rules:
     quota_bytes: int | None
     check_modes: CheckModes = ALL_ENFORCED
     policies: Policies = NO_POLICIES
+    external_checks: tuple[ExternalRule, ...] = ()
 
     @classmethod
     def of(cls, context: Context) -> Self:
@@ -68,6 +91,7 @@ class Rules:
             quota_bytes=context.quota_bytes,
             check_modes=context.check_modes,
             policies=context.policies,
+            external_checks=tuple(map(ExternalRule.of, context.external_checks)),
         )
 
     def narrowed(self, permit: UploadPermit) -> Self:
@@ -84,6 +108,10 @@ class Rules:
         """Return the rules for the decision log."""
         # Without `asdict`, which copies every value in depth.
         plain: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        if self.external_checks:
+            plain["external_checks"] = [asdict(each) for each in self.external_checks]
+        else:
+            del plain["external_checks"]
         return plain | {
             "rate": None if self.rate is None else asdict(self.rate),
             "check_modes": {} if self.check_modes is ALL_ENFORCED else self.check_modes.to_json(),
@@ -105,6 +133,9 @@ class Rules:
             quota_bytes=raw["quota_bytes"],
             check_modes=check_modes_of(raw.get("check_modes")),
             policies=policies_of(raw.get("policies")),
+            external_checks=tuple(
+                ExternalRule(**{**each, "mode": Mode(each["mode"])}) for each in raw.get("external_checks", ())
+            ),
         )
 
 
@@ -190,6 +221,22 @@ class HashListFact:
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalFact:
+    """What an external check said. Without an answer `verdict` is None, and `why` is one sentence.
+
+    `sentence` is for the sender, `code` and `details` are for the tenant's own users.
+    """
+
+    name: str
+    verdict: Literal["accept", "reject", "quarantine"] | None
+    ms: float
+    sentence: str = ""
+    code: str | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of one upload that were measured so far; None is not measured yet.
 
@@ -213,6 +260,8 @@ class Facts:
     """Whether all bytes of the file came; otherwise `size_bytes` are those that came before it was rejected."""
     listed: HashListFact | None = None
     """What hash lists say of the file; None if they were not asked."""
+    external: tuple[ExternalFact, ...] = ()
+    """What the external checks said, of those that were asked."""
 
     @property
     def report(self) -> Report | None:
@@ -232,6 +281,10 @@ class Facts:
         for name in ("rate", "plan", "examined", "scanned"):
             fact = plain[name]
             plain[name] = None if fact is None else {inner: getattr(fact, inner) for inner in fact.__slots__}
+        if self.external:
+            plain["external"] = [asdict(one) for one in self.external]
+        else:
+            del plain["external"]
         if self.examined is not None and self.examined.report is not None:
             plain["examined"]["report"] = self.examined.report.to_json()
         if self.scanned is not None:
@@ -264,6 +317,7 @@ class Facts:
             duplicate_of=raw.get("duplicate_of"),
             is_whole=raw.get("is_whole", raw.get("sha256") is not None),
             listed=None if raw.get("listed") is None else HashListFact.from_json(raw["listed"]),
+            external=tuple(ExternalFact(**one) for one in raw.get("external", ())),
         )
 
 
@@ -293,11 +347,13 @@ class Rejection:
     found: object = None
     expected: object = None
     mode: Mode = Mode.ENFORCE
+    external_check: str | None = None
+    """Name of the check in reports, of a rejection by an external one."""
 
     @property
     def check(self) -> str:
-        """Name of the check, as in `rules.CHECKS`."""
-        return WORDS[self.reason].check
+        """Name of the check, as in `rules.CHECKS`; of an external one `external.NAME`."""
+        return self.external_check or WORDS[self.reason].check
 
     def to_error(self) -> FileRejected | LimitExceeded:
         """Return the error that the caller sees: the words and exactly one reason code."""

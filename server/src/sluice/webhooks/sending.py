@@ -1,60 +1,26 @@
-"""Sending one webhook: the address is judged before it is dialled, and part of the response is kept."""
+"""Sending one webhook: part of the response is kept."""
 
-import asyncio
-import ipaddress
 import json
 import ssl
 import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpcore
 import httpx
 
-from sluice import __version__
-from sluice.buckets.endpoints import (
-    EndpointRefused,
-    Resolve,
-    addresses_of,
-    require_allowed,
-    require_allowed_addresses,
-)
-from sluice.kit.bounded_answers import BoundedBackend, TooLongResponse
+from sluice.buckets.endpoints import Resolve, addresses_of
 from sluice.observe.log import log
-from sluice.webhooks.signature import signed_headers
+from sluice.outgoing.posting import NoResponse, SignedPoster
 
 _SECONDS: Final = 15.0
 _BODY_BYTES: Final = 2048
 _MOST_HEADERS: Final = 50
-_MOST_ADDRESSES: Final = 3
-_CONNECTIONS: Final = 4
-_RESPONSE_BYTES: Final = 64 * 1024
-_WAITS: Final = ("connect", "read", "write", "pool")
-_FAULTS: Final[Mapping[type[Exception], str]] = MappingProxyType(
-    {
-        TooLongResponse: f"a response of more than {_RESPONSE_BYTES // 1024} KiB",
-        httpcore.ConnectError: "no connection: refused, or the certificate of the host is not trusted here",
-        httpcore.NetworkError: "the connection was lost",
-        httpcore.RemoteProtocolError: "the response is not valid HTTP",
-        httpcore.LocalProtocolError: "the request cannot be sent to this URL",
-        httpcore.TimeoutException: "no response in time",
-        httpx.InvalidURL: "the URL is not valid",
-        OSError: "the host cannot be reached",
-        UnicodeError: "the URL is not valid",
-    }
-)
-"""The descriptions of failed attempts, without texts of a library or the receiver."""
-_PORTS: Final = {"http": 80, "https": 443}
-
-
-class NoAddress(EndpointRefused):
-    """The host of an endpoint has no address now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +45,6 @@ class SendResult:
         return self.status == httpx.codes.GONE
 
 
-def require_usable(url: str, allowed: Collection[str]) -> None:
-    """Raise `EndpointRefused` unless the URL is https, or names a host that the operator listed.
-
-    An address in its place must be one that may be dialled.
-    """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-        _ = httpx.URL(url).host  # decodes the name
-        host.encode("idna")
-    except (ValueError, httpx.InvalidURL) as fault:
-        raise EndpointRefused("is no URL, or its host is no host name") from fault
-    if parts.scheme not in _PORTS or not host or "@" in parts.netloc or parts.fragment or port == 0:
-        raise EndpointRefused("expected https://host/path, without user, password and fragment")
-    if _is_listed(url, allowed):
-        return
-    if parts.scheme != "https":
-        raise EndpointRefused("expected https: the operator allows http to no other host")
-    with suppress(ValueError):
-        require_allowed_addresses([str(ipaddress.ip_address(host))], allowed)
-    if host == "localhost" or host.endswith(".localhost"):
-        raise EndpointRefused("this host leads to an address that the operator does not allow")
-
-
-async def judged_addresses(url: str, allowed: Collection[str], resolve: Resolve = addresses_of) -> Sequence[str]:
-    """Return the addresses that the host of `url` has now, all of which may be dialled.
-
-    Raise `EndpointRefused` if one of them may not, and `NoAddress` if the host has none.
-    """
-    require_usable(url, allowed)
-    host = urlsplit(url).hostname or ""
-    is_address = _is_address(host)
-    found = [host] if is_address else list(await resolve(host))
-    if not found:
-        raise NoAddress("this host has no address")
-    if not (_is_listed(url, allowed) and (is_address or host == "localhost")):
-        require_allowed_addresses(found, allowed)
-    return sorted(found, key=lambda address: (":" in address, address))
-
-
 class WebhookSender:
     """Sends webhooks to one endpoint. Close it in the end."""
 
@@ -133,62 +59,23 @@ class WebhookSender:
         seconds: float = _SECONDS,
     ) -> None:
         self._url = url
-        self._secrets = secrets
-        self._allowed = allowed
-        self._resolve = resolve
-        self._seconds = seconds
-        # It uses no proxy of the environment, which would connect to an address that was not judged.
-        self._connections = httpcore.AsyncConnectionPool(
-            tls, max_connections=_CONNECTIONS, network_backend=BoundedBackend(_RESPONSE_BYTES)
-        )
+        self._poster = SignedPoster(url, secrets, allowed, tls, resolve=resolve, seconds=seconds)
 
     async def aclose(self) -> None:
         """Close its connections."""
-        await self._connections.aclose()
+        await self._poster.aclose()
 
     async def send(self, event: dict[str, Any]) -> SendResult:
         """Send one event and return the result. Never raise for a fault of the receiver."""
         body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
         began = time.monotonic()
         try:
-            async with asyncio.timeout(self._seconds):
-                addresses = await judged_addresses(self._url, self._allowed, self._resolve)
-                return await self._post(addresses, event["id"], body, began)
-        except EndpointRefused as fault:
+            return await self._poster.post(event["id"], body, partial(_result_of, began=began))
+        except NoResponse as fault:
             return _no_response(str(fault), began)
-        except TimeoutError:
-            return _no_response(f"no response within {self._seconds:g} s", began)
-        except Exception as fault:  # noqa: BLE001  (an attempt that raises would be neither noted nor counted)
-            error = next((words for kind, words in _FAULTS.items() if isinstance(fault, kind)), None)
-            if error is None:
-                log.exception("webhook_attempt_failed", host=urlsplit(self._url).hostname)
-                error = "the attempt failed"
-            return _no_response(error, began)
-
-    async def _post(self, addresses: Sequence[str], event_id: str, body: bytes, began: float) -> SendResult:
-        url = httpx.URL(self._url)
-        headers = [
-            ("Host", url.netloc.decode("ascii")),
-            ("Content-Type", "application/json"),
-            ("User-Agent", f"Sluice/{__version__}"),
-            ("Accept-Encoding", "identity"),
-            ("Content-Length", str(len(body))),
-            *signed_headers(self._secrets, event_id, int(time.time()), body).items(),
-        ]
-        tried = addresses[:_MOST_ADDRESSES]
-        for address in tried:
-            # To the judged address; the name stays in Host, and in SNI, by which the certificate is judged.
-            target = httpcore.URL(scheme=url.raw_scheme, host=address.encode(), port=url.port, target=url.raw_path)
-            extensions = {"sni_hostname": url.host, "timeout": dict.fromkeys(_WAITS, self._seconds)}
-            try:
-                async with self._connections.stream(
-                    "POST", target, headers=headers, content=body, extensions=extensions
-                ) as response:
-                    return await _result_of(response, began)
-            except httpcore.ConnectError:
-                if address == tried[-1]:
-                    raise
-        raise httpcore.ConnectError("no address")
+        except Exception:  # noqa: BLE001  (an attempt that raises would be neither noted nor counted)
+            log.exception("webhook_attempt_failed", host=urlsplit(self._url).hostname)
+            return _no_response("the attempt failed", began)
 
 
 async def _result_of(response: httpcore.Response, began: float) -> SendResult:
@@ -235,20 +122,3 @@ def _no_response(error: str, began: float) -> SendResult:
 
 def _since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
-
-
-def _is_listed(url: str, allowed: Collection[str]) -> bool:
-    parts = urlsplit(url)
-    try:
-        require_allowed(f"{parts.scheme}://{parts.netloc}", allowed)
-    except EndpointRefused:
-        return False
-    return True
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

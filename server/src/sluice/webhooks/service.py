@@ -21,10 +21,10 @@ from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
+from sluice.outgoing.addresses import require_reachable
+from sluice.outgoing.signature import new_secret
 from sluice.webhooks import repository
 from sluice.webhooks.endpoint import Delivery, Endpoint
-from sluice.webhooks.sending import NoAddress, judged_addresses
-from sluice.webhooks.signature import new_secret
 
 MOST_ENDPOINTS: Final = 10
 MOST_RECOVERED: Final = 10_000
@@ -211,11 +211,9 @@ class Webhooks:
         return recovered
 
     async def _require_reachable(self, url: str) -> None:
-        """Raise `Invalid` for a URL that is never dialled. A name without an address may get one later."""
+        """Raise `Invalid` for a URL that is never dialled."""
         try:
-            await judged_addresses(url, self._allowed, self._resolve)
-        except NoAddress:
-            return
+            await require_reachable(url, self._allowed, self._resolve)
         except EndpointRefused as fault:
             raise Invalid(f"url: {fault}") from fault
 

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -38,6 +39,8 @@ from sluice.sessions.service import Sessions
 from sluice.settings import Settings
 from sluice.tenants.service import Tenants
 from sluice.upload_tokens.service import UploadTokens
+from sluice.uploads.content_links import ContentLinks
+from sluice.uploads.external_checks import ExternalChecks
 from sluice.uploads.reports import Reports
 from sluice.uploads.slots import UploadSlots
 from sluice.uploads.snapshot import SnapshotCache
@@ -132,13 +135,18 @@ class Assembled:
 
 
 @asynccontextmanager
-async def assembled(settings: Settings, launched: EarlyZygote | None = None) -> AsyncIterator[Assembled]:
-    """Assemble the whole service and close it at the end. Raise `StartRefused` if a required engine is unavailable."""
+async def assembled(
+    settings: Settings, launched: EarlyZygote | None = None, *, folder: Path | None = None, number: int = 0
+) -> AsyncIterator[Assembled]:
+    """Assemble the whole service and close it at the end. Raise `StartRefused` if a required engine is unavailable.
+
+    This is process `number` of those that share `folder`; None: it is the only one.
+    """
     _arm_failpoint(settings)
     async with AsyncExitStack() as stack:
         engines = await _start_engines(settings, launched, stack)
         sealer = keyring(settings)
-        yield Assembled(engines, _make_services(settings, engines, sealer), sealer)
+        yield Assembled(engines, _make_services(settings, engines, sealer, folder, number), sealer)
 
 
 @asynccontextmanager
@@ -285,7 +293,7 @@ async def _start_engines(settings: Settings, launched: EarlyZygote | None, stack
     return Engines(database, stores, limiter, sandbox, scanner, verifiers, sign_in)
 
 
-def _make_services(settings: Settings, engines: Engines, sealer: Sealer) -> Services:
+def _make_services(settings: Settings, engines: Engines, sealer: Sealer, folder: Path | None, number: int) -> Services:
     make_folder(settings.resolved_spool_dir)
     # A separate host keeps files of strangers out of the origin of the API; the same host would give no protection.
     download_host = None if settings.download_url is None else settings.download_url.host
@@ -294,9 +302,10 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer) -> Serv
             "SLUICE_DOWNLOAD_URL names the host of SLUICE_PUBLIC_URL: downloads need a host of their own, or none."
         )
     database, stores = engines.database, engines.stores
-    contexts = make_contexts(database, engines.scanner)
+    contexts = make_contexts(database, engines.scanner, sealer, settings.webhook_hosts)
     buckets = make_buckets(settings, database, stores)
-    uploads = _make_uploads(settings, engines)
+    links = ContentLinks(str(settings.machine_url or settings.resolved_public_url), folder, number)
+    uploads = _make_uploads(settings, engines, ExternalChecks(links, sealer, settings.webhook_hosts))
     signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
     files = Files(
         database,
@@ -343,13 +352,14 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer) -> Serv
         ),
         receipts=receipts,
         erasures=Erasures(database, jobs, receipts),
+        content_links=links,
         sign_in=engines.sign_in,
         public_url=settings.resolved_public_url,
         ietf_uploads=settings.ietf_uploads,
     )
 
 
-def _make_uploads(settings: Settings, engines: Engines) -> Uploads:
+def _make_uploads(settings: Settings, engines: Engines, external_checks: ExternalChecks) -> Uploads:
     return Uploads(
         database=engines.database,
         limiter=engines.limiter,
@@ -372,4 +382,5 @@ def _make_uploads(settings: Settings, engines: Engines) -> Uploads:
             _TEST_FILE_LIFE,
         ),
         clock=utc_now,
+        external_checks=external_checks,
     )

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import ssl
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -17,6 +17,7 @@ from sluice.identity.local import LocalVerifier
 from sluice.identity.oidc import OidcVerifier
 from sluice.identity.tokens import MAX_ID_TOKEN_LENGTH, ClaimRules
 from sluice.identity.verifier_set import VerifierSet
+from sluice.kit.cipher import Sealer
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.limiter import Limiter
 from sluice.limiter.database import DatabaseLimiter
@@ -275,15 +276,20 @@ def _make_verdict_cache(settings: Settings) -> VerdictCache:
         )
 
 
-def make_contexts(database: Database, scanner: Scanner) -> Contexts:
-    """Return the contexts, none of which may accept files larger than the scanner scans."""
+def make_contexts(
+    database: Database, scanner: Scanner, sealer: Sealer | None = None, allowed: Collection[str] = ()
+) -> Contexts:
+    """Return the contexts, none of which may accept files larger than the scanner scans.
+
+    With a `sealer` they may have external checks.
+    """
 
     async def find_scan_limit(size: int, seconds: float) -> int | None:
         if isinstance(scanner, FindsScanLimit):
             await scanner.find_scan_limit(seconds, size)
         return scanner.scan_limit
 
-    return Contexts(database, find_scan_limit=find_scan_limit)
+    return Contexts(database, find_scan_limit=find_scan_limit, sealer=sealer, allowed=allowed)
 
 
 async def scanner_healths(scanner: Scanner, contexts: Contexts, *, named: bool = False) -> Sequence[EngineHealth]:

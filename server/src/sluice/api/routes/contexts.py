@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 
 from sluice import errors
+from sluice.access import Scope
 from sluice.api.documented import BODY, READING, SCOPED, responses, with_headers
 from sluice.api.parameters import WARNS_OF_UNKNOWN, ByCaller, Caller, PageParameters, Services
 from sluice.api.route import GuardedRoute
-from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, UpdateContext
+from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, ExternalCheckOut, UpdateContext
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.holds import ContextHold, SetHold
 from sluice.api.schemas.replays import ReplayOut, ReplayRequest
@@ -46,7 +47,8 @@ async def list_contexts(
 async def get_context(context_key: str, principal: Caller, services: Services) -> Envelope[ContextOut]:
     """Read one context."""
     context = await services.contexts.get(principal.tenant_id, context_key)
-    return Envelope(message="Context found", data=ContextOut.of(context))
+    shown = ContextOut.of(context, to_admin=principal.allows(Scope.ADMIN))
+    return Envelope(message="Context found", data=shown)
 
 
 @router.patch("/{context_key}", responses=responses(*SCOPED, *BODY, errors.NotFound, errors.BucketInactive))
@@ -56,6 +58,15 @@ async def update_context(
     """Change fields of a context; those not sent stay as they are."""
     context = await services.contexts.change(by, context_key, body.changes())
     return Envelope(message="Context updated", data=ContextOut.of(context))
+
+
+@router.post("/{context_key}/external-checks/{name}/rotate-secret", responses=responses(*SCOPED, errors.NotFound))
+async def rotate_check_secret(
+    context_key: str, name: str, by: ByCaller, services: Services
+) -> Envelope[ExternalCheckOut]:
+    """Give an external check a new secret. For 24 hours questions are signed with the old one too."""
+    check = await services.contexts.rotate_check_secret(by, context_key, name)
+    return Envelope(message="Secret of the external check rotated", data=ExternalCheckOut.model_validate(check))
 
 
 @router.put("/{context_key}/hold", responses=responses(*SCOPED, *BODY, errors.NotFound))

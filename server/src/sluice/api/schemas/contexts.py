@@ -20,7 +20,8 @@ from sluice.api.schemas.holds import HoldOut
 from sluice.contexts import Context, RateLimit
 from sluice.contexts.branding import clean_color, clean_logo
 from sluice.contexts.context import RetentionStart
-from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
+from sluice.contexts.external_checks import MOST_CHECKS, ExternalCheckDraft, IfUnavailable
+from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Mode, Policies
 from sluice.contexts.service import Draft
 from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
 
@@ -91,6 +92,16 @@ _CHECK_MODES: Final = (
     "where they are true: `enforce`, `quarantine` or `report`."
 )
 _POLICIES: Final = "Further rules, each with a mode: `off`, `report`, `quarantine` or `enforce`."
+_EXTERNAL_CHECKS: Final = "URLs that are asked, at the same time, about each file that nothing else rejected."
+
+
+def _named_once(checks: list[ExternalCheckDraft]) -> list[ExternalCheckDraft]:
+    if len({check.name for check in checks}) < len(checks):
+        raise ValueError("expected each name once")
+    return checks
+
+
+ExternalChecks = Annotated[list[ExternalCheckDraft], Field(max_length=MOST_CHECKS), AfterValidator(_named_once)]
 
 
 class UploadRateLimit(RequestBody):
@@ -138,6 +149,7 @@ class CreateContext(RequestBody):
     page_sentence: PageSentence | None = None
     page_color: PageColor | None = None
     page_logo: PageLogo | None = None
+    external_checks: ExternalChecks = Field(default_factory=list, description=_EXTERNAL_CHECKS)
 
     def draft(self) -> Draft:
         """Return the context with its defaults filled in."""
@@ -163,6 +175,7 @@ class CreateContext(RequestBody):
             page_sentence=self.page_sentence,
             page_color=self.page_color,
             page_logo=self.page_logo,
+            external_checks=tuple(self.external_checks),
         )
 
 
@@ -178,6 +191,10 @@ class RuleChanges(UpdateBody):
     storage_quota_mb: Quota | None = None
     check_modes: CheckModes | None = Field(None, description=f"{_CHECK_MODES} Replaces all of them.")
     policies: Policies | None = Field(None, description=f"{_POLICIES} Replaces all of them; null removes them.")
+    external_checks: ExternalChecks = Field(
+        default_factory=list,
+        description=f"{_EXTERNAL_CHECKS} Replaces all of them; one with a known name keeps its secret.",
+    )
 
     def changes(self) -> Mapping[str, Any]:
         """Return the fields that were sent, as the service takes them."""
@@ -186,6 +203,8 @@ class RuleChanges(UpdateBody):
             sent["check_modes"] = self.check_modes or ALL_ENFORCED
         if "policies" in sent:
             sent["policies"] = self.policies or NO_POLICIES
+        if "external_checks" in sent:
+            sent["external_checks"] = tuple(self.external_checks)
         if "upload_rate_limit" in sent:
             sent["upload_rate_limit"] = _rate(self.upload_rate_limit)
         return sent
@@ -234,6 +253,21 @@ class RateLimitOut(ResponseBody):
     window_seconds: int
 
 
+class ExternalCheckOut(ResponseBody):
+    """An external check of a context."""
+
+    name: str
+    url: str
+    mode: Mode
+    if_unavailable: IfUnavailable
+    timeout_seconds: int
+    secret: str | None = Field(
+        None,
+        exclude_if=is_none,
+        description="The secret that signs the questions, in the response to the request that made it and never again.",
+    )
+
+
 class ContextItem(ResponseBody):
     """A context in a list."""
 
@@ -275,14 +309,21 @@ class ContextOut(ContextItem):
     page_sentence: str | None = _shown_if_set("What is asked for, above the form of the upload page.")
     page_color: str | None = _shown_if_set("The colour of buttons on the upload page.")
     page_logo: str | None = _shown_if_set("The logo on the upload page: a PNG file in base64.")
+    external_checks: list[ExternalCheckOut] = Field(
+        default_factory=list,
+        exclude_if=lambda checks: not checks,
+        description=f"{_EXTERNAL_CHECKS} Left out if there are none, and for callers without the scope `admin`.",
+    )
     hold: HoldOut | None = Field(
         None, exclude_if=is_none, description="The legal hold on all files of the context. Left out if there is none."
     )
 
     @classmethod
-    def of(cls, context: Context) -> Self:
+    def of(cls, context: Context, *, to_admin: bool = True) -> Self:
         """Return the context as it is shown."""
         shown = cls.model_validate(context)
+        if not to_admin:  # their URLs may lead into the tenant's own network, or hold a credential
+            shown.external_checks = []
         if context.retention_days is None:
             shown.retention_starts = None
         if context.held_at is not None:

@@ -105,6 +105,18 @@ class ListedOut(ResponseBody):
     expires_at: datetime | None = Field(None, exclude_if=is_none)
 
 
+class ExternalResultOut(ResponseBody):
+    """What an external check said of the file."""
+
+    name: str
+    verdict: Literal["accept", "reject", "quarantine"] | None = Field(description="Null if it gave no answer.")
+    sentence: str = Field(description="Its sentence for the sender.")
+    code: str | None
+    details: dict[str, Any] = Field(description="What it adds for the tenant's own users.")
+    why: str = Field(description="Why there is no answer; empty if there is one.")
+    ms: float = Field(description="How long it took, in milliseconds.")
+
+
 class ReportedFile(ResponseBody):
     """The file that a report is about. A hash is missing if not all of its bytes came."""
 
@@ -138,6 +150,9 @@ class FullReport(SenderReport):
     )
     members_missed: str | None = Field(
         None, exclude_if=is_none, description="Why not all files in it were compared with hash lists."
+    )
+    external_checks: list[ExternalResultOut] | None = Field(
+        None, exclude_if=is_none, description="What the external checks said of the file, if they were asked."
     )
     duration_ms: int | None
     mode: Literal["first_failure", "all_checks"] = Field(
@@ -246,6 +261,7 @@ def full_report(
         hash_lists=_listed(facts, entries),
         members_compared=None if facts.listed is None else facts.listed.members,
         members_missed=None if facts.listed is None else facts.listed.why or None,
+        external_checks=[ExternalResultOut.model_validate(one) for one in facts.external] or None,
         duration_ms=report.duration_ms,
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[

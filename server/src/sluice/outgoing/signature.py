@@ -1,4 +1,4 @@
-"""Signatures of webhooks, as Standard Webhooks 1.0 defines them (https://www.standardwebhooks.com)."""
+"""Signatures of requests, as Standard Webhooks 1.0 defines them (https://www.standardwebhooks.com)."""
 
 import base64
 import hashlib

@@ -1,0 +1,1 @@
+"""Signed requests to URLs that tenants name: webhooks and the questions to external checks."""

@@ -1,0 +1,198 @@
+"""Links to sealed bytes for external checks: each lives only while its question does, and cannot be guessed.
+
+A request for one may reach another process of the same machine. The number of the process that asks is in the link, and
+the processes serve each other on sockets in a shared folder. The one that asks reads the bytes, piece by piece, as long
+as the link lives: nothing outlives the question, and no store ever gets the bytes by this way.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from sluice.errors import NotFound, TooManyRequests
+from sluice.observe.log import log
+from sluice_inspect.sandbox.sealed import Sealed
+
+PATH: Final = "/api/v1/check-content"
+_PIECE: Final = 256 * 1024
+_SECONDS: Final = 5.0  # that another process has for the next piece
+_READERS: Final = 4  # of one link at once
+_TOKEN_BYTES: Final = 32
+_LONGEST_LINE: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ContentInfo:
+    """What is known of the bytes behind a link. `sha256` is in hex."""
+
+    tenant_id: str
+    size: int
+    sha256: str
+
+
+class LinkBroken(Exception):
+    """The question ended while its bytes were read, or the process that asked did."""
+
+
+class LinkedContent(Protocol):
+    """The bytes behind a link that lived when it was opened."""
+
+    info: ContentInfo
+
+    def read(self, start: int, length: int) -> AsyncIterator[bytes]:
+        """Yield `length` bytes. Raise `LinkBroken`."""
+        ...
+
+
+@dataclass(slots=True)
+class _Link:
+    info: ContentInfo
+    sealed: Sealed
+    readers: int = 0
+    is_open: bool = True
+
+    def require_open(self) -> None:
+        if not self.is_open:
+            raise LinkBroken
+
+
+class ContentLinks:
+    """The links of process `number`, whose siblings share `folder`; None: there are none.
+
+    `base_url` is where this machine is reached.
+    """
+
+    def __init__(self, base_url: str, folder: Path | None = None, number: int = 0) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._folder = folder
+        self._number = number
+        self._links: dict[str, _Link] = {}
+
+    @contextmanager
+    def opened(self, sealed: Sealed, tenant_id: str) -> Iterator[str]:
+        """Return the URL of a link to the bytes, which ends with the block."""
+        token = f"{self._number}-{secrets.token_urlsafe(_TOKEN_BYTES)}"
+        link = _Link(ContentInfo(tenant_id, sealed.size, sealed.sha256.hex()), sealed)
+        self._links[token] = link
+        try:
+            yield f"{self._base_url}{PATH}/{token}"
+        finally:
+            link.is_open = False
+            del self._links[token]
+
+    @asynccontextmanager
+    async def open(self, token: str) -> AsyncIterator[LinkedContent]:
+        """Open the bytes behind a link; raise `NotFound`, or `TooManyRequests` if they are read too often at once."""
+        number = token.partition("-")[0]
+        if self._folder is None or number == str(self._number):
+            yield self._own(token)
+            return
+        if not (number.isascii() and number.isdecimal() and len(number) <= 2 and token.isprintable()):  # noqa: PLR2004  (64 processes at most)
+            raise NotFound
+        try:
+            async with asyncio.timeout(_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(_socket(self._folder, number))
+        except (OSError, TimeoutError) as fault:
+            raise NotFound from fault
+        try:
+            yield await _remote(reader, writer, token)
+        finally:
+            writer.close()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serve the bytes of this process to its siblings until the block ends."""
+        if self._folder is None:
+            yield
+            return
+        path = _socket(self._folder, str(self._number))
+        path.unlink(missing_ok=True)
+        async with await asyncio.start_unix_server(self._serve, path, limit=_LONGEST_LINE):
+            yield
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            content = self._own((await reader.readline()).decode().strip())
+            info = content.info
+            writer.write(json.dumps([info.tenant_id, info.size, info.sha256]).encode() + b"\n")
+            start, length = json.loads(await reader.readline())
+            async for piece in content.read(start, length):
+                writer.write(piece)
+                await writer.drain()
+        except (OSError, ValueError, NotFound, LinkBroken, TooManyRequests):
+            pass  # the sibling sees the end
+        except Exception:  # noqa: BLE001  (asyncio would write it past the log)
+            log.exception("check_content_failed")
+        finally:
+            writer.close()
+
+    def _own(self, token: str) -> "_OwnContent":
+        link = self._links.get(token)
+        if link is None:
+            raise NotFound
+        return _OwnContent(link)
+
+
+def _socket(folder: Path, number: str) -> Path:
+    return folder / f"content-{number}.sock"
+
+
+class _OwnContent:
+    def __init__(self, link: _Link) -> None:
+        self.info = link.info
+        self._link = link
+
+    async def read(self, start: int, length: int) -> AsyncIterator[bytes]:
+        link = self._link
+        link.require_open()
+        if link.readers >= _READERS:
+            raise TooManyRequests(errors=["These bytes are being read already"], limit=_READERS)
+        fd = link.sealed.reopen()  # the descriptor of the upload is closed with it, and its number used again
+        link.readers += 1
+        try:
+            while length:
+                piece = await asyncio.to_thread(os.pread, fd, min(_PIECE, length), start)
+                link.require_open()
+                if not piece:
+                    raise LinkBroken
+                yield piece
+                start, length = start + len(piece), length - len(piece)
+        finally:
+            link.readers -= 1
+            os.close(fd)
+
+
+class _SiblingsContent:
+    def __init__(self, info: ContentInfo, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.info = info
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self, start: int, length: int) -> AsyncIterator[bytes]:
+        self._writer.write(json.dumps([start, length]).encode() + b"\n")
+        while length:
+            piece = b""
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_SECONDS):
+                    piece = await self._reader.read(min(_PIECE, length))
+            if not piece:
+                raise LinkBroken
+            yield piece
+            length -= len(piece)
+
+
+async def _remote(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> _SiblingsContent:
+    """Return the bytes behind a link of the process at the other end; raise `NotFound`."""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            writer.write(token.encode() + b"\n")
+            tenant_id, size, sha256 = json.loads(await reader.readline())
+    except (OSError, ValueError, TimeoutError) as fault:
+        raise NotFound from fault
+    return _SiblingsContent(ContentInfo(tenant_id, size, sha256), reader, writer)
