@@ -33,6 +33,9 @@ _IDLE_SWEEP_SECONDS: Final = 30.0
 # two conditions on one column for independent: among a million rows it would read a whole table, in several processes,
 # for a page of fifty.
 _PLANNER: Final = {"random_page_cost": "1.1", "max_parallel_workers_per_gather": "0", "jit": "off"}
+# Statements of the pool are of lists, searches and changes, planned each time by their values: a plan for any values does
+# not know which partial index serves them, nor how few rows are asked for. Those of the upload path are planned once.
+_POOL_PLANNER: Final = {"plan_cache_mode": "force_custom_plan"}
 # After these a late response may still arrive on the connection; or its server is no longer the primary, or is shutting
 # down.
 _CONNECTION_LOST: Final = (TimeoutError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InternalClientError)
@@ -78,7 +81,8 @@ def postgres_engine(url: str, options: PostgresOptions) -> AsyncEngine:
     asyncpg parses the URL as libpq does: several hosts, `target_session_attrs=read-write` (which finds the primary),
     `sslmode`, `sslrootcert`.
     """
-    connect = partial(_connect, "postgresql" + url[url.index(":") :], options)
+    settings = _settings(options) | _POOL_PLANNER
+    connect = partial(_connect, "postgresql" + url[url.index(":") :], options, {} if options.pgbouncer else settings)
     engine: AsyncEngine = create_async_engine(
         "postgresql+asyncpg://",
         creator=lambda: _adapted(engine, connect, options),
@@ -90,8 +94,7 @@ def postgres_engine(url: str, options: PostgresOptions) -> AsyncEngine:
     )
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
     event.listen(engine.sync_engine, "handle_error", _discard_lost_connection)
-    settings = _settings(options)
-    if options.pgbouncer and settings:
+    if options.pgbouncer:
 
         def set_all(connection: Connection) -> None:
             connection.exec_driver_sql(_set_all(settings))
@@ -109,16 +112,13 @@ def _adapted(engine: AsyncEngine, connect: Callable[[], Awaitable[Any]], options
     return driver.connect(async_creator_fn=connect, **more)
 
 
-async def _connect(dsn: str, options: PostgresOptions) -> Any:
-    settings = {"application_name": "sluice"}
-    if not options.pgbouncer:
-        settings |= _settings(options)
+async def _connect(dsn: str, options: PostgresOptions, settings: Mapping[str, str]) -> Any:
     try:
         return await asyncpg.connect(
             dsn,
             timeout=options.connect_seconds,
             command_timeout=None if options.statement_seconds is None else options.statement_seconds + _GRACE_SECONDS,
-            server_settings=settings,
+            server_settings={"application_name": "sluice", **settings},
             connection_class=TenantConnection,
             **({"statement_cache_size": 0} if options.pgbouncer else {}),
         )
@@ -174,7 +174,8 @@ class PostgresDriver:
         """No connection is opened yet."""
         self.size = options.pool_size
         self.requested = 0
-        self._open_connection = partial(_connect, "postgresql" + url[url.index(":") :], options)
+        settings = {} if options.pgbouncer else _settings(options)
+        self._open_connection = partial(_connect, "postgresql" + url[url.index(":") :], options, settings)
         self._wait_seconds = options.wait_seconds
         # Behind pgbouncer scope and statement could reach two servers unless a transaction holds them together.
         self._transaction_settings = _settings(options) if options.pgbouncer else None

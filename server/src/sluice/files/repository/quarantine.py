@@ -183,9 +183,12 @@ async def list_quarantined(
         conditions.append(files.c.tenant_id == tenant_id)
     if context_key is not None:
         conditions.append(files.c.context_key == context_key)
-    found = select(*_QUARANTINED).select_from(_WITH_DECISION)
-    query = found.where(*conditions).order_by(files.c.file_id).limit(limit)
-    rows = (await connection.execute(query)).all()
+    # First the ids, which one index has: so that no other order of the files is followed to find those of a context.
+    page = select(files.c.file_id).where(*conditions).order_by(files.c.file_id).limit(limit).subquery()
+    found = select(*_QUARANTINED).select_from(_WITH_DECISION.join(page, page.c.file_id == files.c.file_id))
+    if tenant_id is not None:
+        found = found.where(files.c.tenant_id == tenant_id)
+    rows = (await connection.execute(found.order_by(files.c.file_id))).all()
     return [Quarantined(**row._mapping) for row in rows]  # noqa: SLF001  (documented)
 
 
