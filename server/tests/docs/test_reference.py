@@ -110,7 +110,8 @@ class ExampleRunner:
         """Let the context of the examples have the external check of this one."""
         assert example.response is not None
         check = {name: value for name, value in example.response["data"].items() if name != "secret"}
-        data(self.client.patch("/contexts/claims", {"external_checks": [check]}))
+        sealed = {"secret_sealed": "", "old_secret_sealed": None, "old_secret_until": None}
+        self.client.execute_sql("UPDATE contexts SET external_checks = :checks", checks=json.dumps([check | sealed]))
 
     def quarantine(self) -> None:
         """Put the file of the examples into quarantine, wherever the example before left it."""
@@ -160,7 +161,7 @@ def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None
         runner.prepare_jobs(example.title)
         response = runner.run(example)
         if example.title == "Rotate check secret":
-            data(runner.client.patch("/contexts/claims", {"external_checks": []}))
+            runner.client.execute_sql("UPDATE contexts SET external_checks = '[]', rules_version = rules_version - 1")
         if response is None or example.response is None:
             continue
         assert response["message"] == example.response["message"], example.title
