@@ -13,6 +13,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "api_key_id": "key_01kg8p3w6hf4ys0k2m7vqd9c5x",
     "base_path": "intake",
     "check_modes": {"integrity": "enforce", "blank": "enforce", "malware": "enforce"},
+    "check_name": "invoices",
     "checksum": "sha256:6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72",
     "config_id": "bkt_01kg8p5m1cen3r9wzq4xt8b7dy",
     "content_type": "image/png",
@@ -267,6 +268,14 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "LocaleItem": {"locale": "en", "language": "English", "default": True},
     "KeyCreated": {"name": "intake form", "contexts": [], "allowed_networks": [], "rate_per_minute": None},
+    "ExternalCheckOut": {
+        "name": "invoices",
+        "url": "https://checks.example.com/invoices",
+        "mode": "enforce",
+        "if_unavailable": "refuse",
+        "timeout_seconds": 10,
+        "secret": "whsec_…",
+    },
     "KeyItem": {"name": "intake form", "status": "active"},
     "KeyOut": {
         "name": "intake form",
@@ -359,6 +368,8 @@ LEFT_OUT: Final = frozenset(
     {
         ("FullReport", "scanners"),
         ("FullReport", "yara_rules"),
+        ("FullReport", "external_checks"),
+        ("ContextOut", "external_checks"),
         ("UploadOut", "outcome"),
         ("AuditItem", "reason"),
         ("FileMetadata", "expires_at"),
@@ -373,6 +384,10 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("post", "/api/v1/contexts"): "Context created",
     ("get", "/api/v1/contexts"): "Contexts listed",
     ("get", "/api/v1/contexts/{context_key}"): "Context found",
+    (
+        "post",
+        "/api/v1/contexts/{context_key}/external-checks/{check_name}/rotate-secret",
+    ): "Secret of the external check rotated",
     ("patch", "/api/v1/contexts/{context_key}"): "Context updated",
     ("post", "/api/v1/contexts/{context_key}/replay"): "Change replayed; nothing was changed",
     ("post", "/api/v1/files/upload"): "File uploaded",

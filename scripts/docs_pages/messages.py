@@ -30,6 +30,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "expected": "PDF",
     "found": "ZIP archive",
     "formats": ["PDF", "picture"],
+    "sentence": "This is no invoice.",
 }
 
 _MEANINGS: Final[Mapping[ParameterType, str]] = {

@@ -167,7 +167,7 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
     path = one.path
     for name in (
         *("tenant_id", "context_key", "file_id", "config_id", "api_key_id", "token_id", "locale", "report_id"),
-        *("endpoint_id", "delivery_id", "upload_id", "job_id"),
+        *("endpoint_id", "delivery_id", "upload_id", "job_id", "check_name"),
     ):
         path = path.replace(f"{{{name}}}", str(VALUES[name]))
     method = {"get": "", "head": "--head "}.get(one.method, f"-X {one.method.upper()} ")
@@ -315,6 +315,8 @@ _ELSEWHERE: Final = """
   download URLs of the local store, and with `disposition=inline` those of files that a browser shows. The signature is the credential: a changed or expired link is 403 before a database
   query. The file is sent as an attachment, with `ETag`, single byte ranges (206, 416) and `If-None-Match` (304). Files
   in a bucket are downloaded from the bucket itself.
+- `GET /api/v1/check-content/{token}` and `HEAD /api/v1/check-content/{token}` are what an
+  [external check](../how-to/external-checks.md) reads while it is asked, with single byte ranges (206, 416).
 - `GET /u/{token}` and `HEAD /u/{token}` are [the upload page](../uploads.md#let-people-upload-without-an-application) of an
   upload token, `POST /u/{token}` takes plain HTML forms. The token is the credential. The responses are pages, in the
   sender's language, or redirects (303).

@@ -19,6 +19,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "checks": "Every check that the rules name, in order.",
     "checksum": "`sha256:` and the hex digest of the stored bytes.",
     "code": "The reason code.",
+    "check_name": "Name of the external check.",
     "config_id": "Identifier of the bucket configuration.",
     "content_type": "Type of the content, not what the client claimed.",
     "context_id": "Identifier of the context.",

@@ -113,6 +113,8 @@ export class Sluice {
     hold: (context_key: string, body: Body<"hold_context">) =>
       this.#call("hold_context", { path: { context_key }, body }),
     endHold: (context_key: string) => this.#call("end_context_hold", { path: { context_key } }),
+    rotateCheckSecret: (context_key: string, check_name: string) =>
+      this.#call("rotate_check_secret", { path: { context_key, check_name } }),
     replay: (context_key: string, body: Body<"replay_change">) =>
       this.#call("replay_change", { path: { context_key }, body }),
   };

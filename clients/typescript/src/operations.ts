@@ -24,6 +24,7 @@ export const OPERATIONS = {
   get_context: "GET /api/v1/contexts/{context_key}",
   update_context: "PATCH /api/v1/contexts/{context_key}",
   hold_context: "PUT /api/v1/contexts/{context_key}/hold",
+  rotate_check_secret: "POST /api/v1/contexts/{context_key}/external-checks/{check_name}/rotate-secret",
   end_context_hold: "DELETE /api/v1/contexts/{context_key}/hold",
   replay_change: "POST /api/v1/contexts/{context_key}/replay",
   list_files: "GET /api/v1/files",

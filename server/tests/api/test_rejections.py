@@ -24,13 +24,15 @@ import httpx
 import zstandard
 
 from sluice.api.schemas.reports import full_report
+from sluice.contexts.external_checks import ExternalCheckDraft, IfUnavailable
+from sluice.contexts.policies import Mode
 from sluice.decisions import DecisionRecord
 from sluice.messages import LOCALES
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.report import VerdictReport
-from sluice.uploads.rules import decide
-from sluice.uploads.values import Facts, PlanFact, Rules
+from sluice.uploads.rules import decide, quarantine_by
+from sluice.uploads.values import ExternalFact, ExternalRule, Facts, PlanFact, Rules
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.inspection.formats.pdf_samples import pdf
@@ -183,6 +185,13 @@ def _report_in(client: ApiClient, response: httpx.Response, locale: str) -> dict
 # Reasons that no file causes at will: the facts are made here, and everything after them is real.
 FACTS: Final = Facts("note.txt", "txt", len(samples.TEXT), "00", quota_used_bytes=0)
 CRASHED: Final = ExamineFact(None, died=True, overran=None, detail="the checker was killed by signal 11", ms=1.0)
+
+
+def asked_of(if_unavailable: IfUnavailable) -> dict[str, Any]:
+    check = {"name": "invoices", "url": "https://checks.example.com/invoices", "if_unavailable": if_unavailable}
+    return {"external_checks": [check]}
+
+
 JUDGED: Final = {
     Reason.MONTHLY_LIMIT_EXCEEDED: (
         Case("note.txt", "the 501st of the month, in a plan of 500", samples.TEXT),
@@ -192,6 +201,14 @@ JUDGED: Final = {
         Case("note.txt", "a file at which the checker ended", samples.TEXT),
         replace(FACTS, examined=CRASHED),
     ),
+    Reason.REJECTED_BY_CHECK: (
+        Case("note.txt", "not what the check wants", samples.TEXT, asked_of("refuse")),
+        replace(FACTS, external=(ExternalFact("invoices", "reject", 1.0, "This is no invoice.", "no_invoice"),)),
+    ),
+    Reason.CHECK_UNANSWERED: (
+        Case("note.txt", "while the check is away", samples.TEXT, asked_of("quarantine")),
+        replace(FACTS, external=(ExternalFact("invoices", None, 1.0, why="no response within 10 s"),)),
+    ),
 }
 
 
@@ -199,7 +216,10 @@ JUDGED: Final = {
 def test_rejection_by_facts_has_the_recorded_report_and_sentences(reason: Reason) -> None:
     case, facts = JUDGED[reason]
     rules = Rules(1, (), 10_485_760, reject_blank=True, reject_corrupt=True, scan=False, rate=None, quota_bytes=None)
-    rejection = decide(facts, rules)
+    checks = [ExternalCheckDraft.model_validate(each) for each in case.rules.get("external_checks", ())]
+    external = tuple(ExternalRule(each.name, each.mode, each.if_unavailable, "") for each in checks)
+    rules = replace(rules, external_checks=external)
+    rejection = decide(facts, rules) or quarantine_by(facts, rules)
     assert rejection is not None
     record = DecisionRecord(
         report_id="rep_1",
@@ -211,7 +231,7 @@ def test_rejection_by_facts_has_the_recorded_report_and_sentences(reason: Reason
         rules_version=1,
         facts=facts.to_json(),
         engines={},
-        outcome="rejected",
+        outcome="quarantined" if rejection.mode is Mode.QUARANTINE else "rejected",
         reason=rejection.reason.value,
         detail=rejection.detail,
         actor={},
@@ -225,7 +245,8 @@ def test_rejection_by_facts_has_the_recorded_report_and_sentences(reason: Reason
 
 
 def _compare(reason: Reason, case: Case, report: dict[str, Any], sentences: dict[str, str]) -> None:
-    assert (report["reason"], report["advice"]) == (reason.value, WORDS[reason].advice)
+    advice = WORDS[reason].advice if report["outcome"] == "rejected" else None
+    assert (report["reason"], report["advice"]) == (reason.value, advice)
     found = {
         "file": case.name,
         "what": case.what,
@@ -254,7 +275,7 @@ def _without_chance(report: dict[str, Any], size: int) -> dict[str, Any]:
     shown = {name: report[name] for name in _SHOWN}
     if "wait" in report["params"]:
         shown["params"] = {**report["params"], "wait": math.ceil(report["params"]["wait"] / 60) * 60}
-    shown["checks"] = [check for check in report["checks"] if check["outcome"] == "fail"]
+    shown["checks"] = [check for check in report["checks"] if check["outcome"] in {"fail", "error"}]
     written = re.sub(r"\b([a-z]{3,4})_01[0-9a-z]{24}\b", r"\1_…", json.dumps(shown))
     if report["reason"] == "file_too_large":
         written = re.sub(rf"\b{received}\b", str(size), written)

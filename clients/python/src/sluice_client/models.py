@@ -30,6 +30,7 @@ class ContextRules(TypedDict, total=False):
     storage_quota_mb: int | None
     check_modes: Mapping[str, str] | None
     policies: Mapping[str, Any] | None
+    external_checks: Sequence[Mapping[str, Any]]
 
 
 class NewContext(ContextRules, total=False):
@@ -150,6 +151,17 @@ class Hold(Model):
     reason: str
 
 
+class ExternalCheck(Model):
+    """An external check of a context. The response to the request that makes its secret has it, no other one."""
+
+    name: str
+    url: str
+    mode: str
+    if_unavailable: str
+    timeout_seconds: int
+    secret: str | None = None
+
+
 class Context(ContextItem):
     """A whole context."""
 
@@ -166,6 +178,7 @@ class Context(ContextItem):
     page_color: str | None = None
     page_logo: str | None = None
     hold: Hold | None = None
+    external_checks: list[ExternalCheck] = []
 
 
 class ContextHold(Model):
@@ -290,6 +303,18 @@ class YaraRule(Model):
     meta: dict[str, Any]
 
 
+class ExternalResult(Model):
+    """What an external check said of the file; `verdict` is None if it gave no answer."""
+
+    name: str
+    verdict: str | None
+    sentence: str
+    code: str | None
+    details: dict[str, Any]
+    why: str
+    ms: float
+
+
 class FullReport(SenderReport):
     """The whole report on an upload."""
 
@@ -307,6 +332,7 @@ class FullReport(SenderReport):
     created_at: datetime
     scanners: list[Scanner] | None = None
     yara_rules: list[YaraRule] | None = None
+    external_checks: list[ExternalResult] | None = None
 
 
 class Validated(Model):

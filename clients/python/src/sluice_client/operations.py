@@ -121,6 +121,12 @@ class Contexts(Noun[S]):
         """End the legal hold of a context."""
         return Call("DELETE", f"/contexts/{segment(context_key)}/hold", models.ContextHold)
 
+    @operation("rotate_check_secret")
+    def rotate_check_secret(self, context_key: str, check_name: str) -> Call[models.ExternalCheck]:
+        """Give an external check a new secret; the old one signs too for a day."""
+        path = f"/contexts/{segment(context_key)}/external-checks/{segment(check_name)}/rotate-secret"
+        return Call("POST", path, models.ExternalCheck)
+
     @operation("replay_change")
     def replay(
         self, context_key: str, *, since: str | None = None, **changes: Unpack[models.ContextRules]

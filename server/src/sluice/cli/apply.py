@@ -77,7 +77,7 @@ def apply(
     for change in changes:
         if not json:
             _show(change)
-        outcome, secret = ("planned", None) if dry_run else _send(service, change)
+        outcome, secrets = ("planned", {}) if dry_run else _send(service, change)
         counts[outcome] += 1
         if json:
             fields = {name: {"before": before, "after": after} for name, before, after in change.fields}
@@ -87,11 +87,13 @@ def apply(
                     "action": change.kind,
                     "outcome": outcome,
                     "fields": fields or dict(change.body or {}),
-                    **({"secret": secret} if secret else {}),
+                    **secrets,
                 }
             )
-        elif secret:
-            output.line("    Its secret, shown now and never again:", f"      {secret}")
+        elif secrets:
+            output.line("    To be copied now, since it is never shown again:")
+            for name, secret in secrets.items():
+                output.line(f"      {name.replace('_', ' ')}: {secret}")
     if dry_run:
         sums = f"{len(changes)} resources would change." if changes else "Nothing would change."
         code = Exit.ERROR if changes and exit_code else Exit.DONE
@@ -296,7 +298,7 @@ def _draft(model: "type[BaseModel]", fields: Fields) -> Fields:
     draft: Any = model.model_validate_json(json_format.dumps(named))
     value = draft.draft()
     renamed = {"events": "event_types", "contexts": "context_keys"}
-    found = {name: getattr(value, renamed.get(name, name)) for name in named}
+    found = {name: getattr(value, renamed.get(name, name)) for name in model.model_fields}
     return {name: frozenset(one) if name in renamed else one for name, one in found.items()}
 
 
@@ -314,13 +316,17 @@ def _show(change: PlannedChange) -> None:
         output.line(f"    {name}: {old}{json_format.dumps(after)}")
 
 
-def _send(service: Service, change: PlannedChange) -> tuple[str, str | None]:
-    """Send a change; return the state of the resource, and its secret if it has one that is shown now."""
+def _send(service: Service, change: PlannedChange) -> tuple[str, dict[str, str]]:
+    """Send a change; return the state of the resource, and the secrets that are shown now, by name."""
     try:
         response = service.data(change.method, change.path, body=change.body)
     except CommandRefused as fault:
         if fault.code in {Exit.CREDENTIALS, Exit.UNAVAILABLE}:
             raise
         output.complain(f"{change.what}: {fault}")
-        return "refused", None
-    return change.kind, response["secret"] if change.kind == "created" and change.path == _WEBHOOKS else None
+        return "refused", {}
+    secrets = {"secret": response["secret"]} if change.kind == "created" and change.path == _WEBHOOKS else {}
+    if change.path.startswith(_CONTEXTS):
+        made = [check for check in response.get("external_checks", ()) if "secret" in check]
+        secrets |= {f"secret_of_{check['name']}": check["secret"] for check in made}
+    return change.kind, secrets

@@ -1,4 +1,4 @@
-"""`sluice secrets`: rotate the key that seals secrets of buckets and webhooks, and retire old keys."""
+"""`sluice secrets`: rotate the key that seals secrets of buckets, webhooks and external checks, and retire old keys."""
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
 
@@ -57,6 +57,7 @@ def rotate() -> None:
     import asyncio
 
     from sluice.buckets.service import Secrets
+    from sluice.contexts.service import ExternalCheckSecrets
     from sluice.kit.keyring_file import add_key, load_keyring
     from sluice.webhooks.service import EndpointSecrets
     from sluice.wiring.start import environment_keyring, keyring_path
@@ -72,6 +73,7 @@ def rotate() -> None:
                 ring = add_key(keyring_path(settings))
             sealed = await Secrets(database, ring).seal_again()
             sealed += await EndpointSecrets(database, ring).seal_again()
+            sealed += await ExternalCheckSecrets(database, ring).seal_again()
             return ring.primary, is_new, sealed
 
     key_id, is_new, sealed = asyncio.run(seal_all())
@@ -116,6 +118,8 @@ def retire() -> None:
 
 async def _count_old(database: "Database", keyring: "Sealer") -> int:
     from sluice.buckets.service import Secrets
+    from sluice.contexts.service import ExternalCheckSecrets
     from sluice.webhooks.service import EndpointSecrets
 
-    return await Secrets(database, keyring).count_old() + await EndpointSecrets(database, keyring).count_old()
+    checks = await ExternalCheckSecrets(database, keyring).count_old()
+    return checks + await Secrets(database, keyring).count_old() + await EndpointSecrets(database, keyring).count_old()

@@ -60,12 +60,12 @@ async def update_context(
     return Envelope(message="Context updated", data=ContextOut.of(context))
 
 
-@router.post("/{context_key}/external-checks/{name}/rotate-secret", responses=responses(*SCOPED, errors.NotFound))
+@router.post("/{context_key}/external-checks/{check_name}/rotate-secret", responses=responses(*SCOPED, errors.NotFound))
 async def rotate_check_secret(
-    context_key: str, name: str, by: ByCaller, services: Services
+    context_key: str, check_name: str, by: ByCaller, services: Services
 ) -> Envelope[ExternalCheckOut]:
     """Give an external check a new secret. For 24 hours questions are signed with the old one too."""
-    check = await services.contexts.rotate_check_secret(by, context_key, name)
+    check = await services.contexts.rotate_check_secret(by, context_key, check_name)
     return Envelope(message="Secret of the external check rotated", data=ExternalCheckOut.model_validate(check))
 
 

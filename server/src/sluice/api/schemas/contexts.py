@@ -257,10 +257,10 @@ class ExternalCheckOut(ResponseBody):
     """An external check of a context."""
 
     name: str
-    url: str
+    url: str = Field(description="Where it is asked.")
     mode: Mode
-    if_unavailable: IfUnavailable
-    timeout_seconds: int
+    if_unavailable: IfUnavailable = Field(description="What happens to a file without an answer.")
+    timeout_seconds: int = Field(description="Longest wait for the whole answer, in seconds.")
     secret: str | None = Field(
         None,
         exclude_if=is_none,
