@@ -14,7 +14,7 @@ from sluice.kit.health import EngineState
 from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
 from sluice.scanner.clamd.scanner import ClamdScanner
 from sluice_inspect.threats.scan import scan_source
-from tests.inspection.threats.packed_files import EICAR, zipped
+from tests.inspection.threats.packed_files import EICAR, mark_encrypted, zipped
 from tests.required import missing
 from tests.rows import each_row, every_row
 from tests.scanner.conftest import Seal, scanned
@@ -40,14 +40,6 @@ def deeply_nested() -> bytes:
     for _ in range(40):
         data = gzip.compress(data)
     return data
-
-
-def mark_encrypted(data: bytes) -> bytes:
-    """Mark the first member of a zip archive as encrypted."""
-    changed = bytearray(data)
-    changed[6] |= 1
-    changed[changed.index(b"PK\x01\x02") + 8] |= 1
-    return bytes(changed)
 
 
 def open_descriptors() -> list[str]:

@@ -16,7 +16,7 @@ from sluice.scanner.icap.replies import IcapUnavailable
 from sluice.scanner.icap.scanner import IcapScanner
 from tests.certificates import self_signed
 from tests.inspection.threats.containers import REQUIRED_CONTAINERS
-from tests.inspection.threats.packed_files import EICAR
+from tests.inspection.threats.packed_files import EICAR, mark_encrypted, zipped
 from tests.rows import each_row
 from tests.scanner.conftest import Seal, scanned
 from tests.scanner.faulty_icap import CLEAN, FOUND, FaultyIcap, Request, faulty_icap, sends
@@ -53,6 +53,11 @@ async def test_real_server_finds_the_virus_in_every_wrapping_and_nothing_in_good
             assert isinstance(found, Infected), (name, found)
             assert (found.threat, found.engine) == ("Eicar-Test-Signature.UNOFFICIAL", "icap:av")
             assert isinstance(await scanned(scanner, seal(wrap(b"words"))), Clean), name
+        protected = await scanned(
+            scanner, seal(mark_encrypted(zipped({"secret": b"words"})))
+        )  # of which this clamd sends an alert
+        assert isinstance(protected, Clean)
+        assert protected.flags == ("encrypted",)
         for data in (b"", b"x", b"x" * 1024, b"x" * 1025, LARGE):  # around the preview
             clean = await scanned(scanner, seal(data))
             assert isinstance(clean, Clean)

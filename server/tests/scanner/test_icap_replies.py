@@ -6,6 +6,7 @@ from sluice.scanner.icap.replies import IcapUnavailable, IcapVerdict, judge, par
 from tests.rows import each_row
 
 CLEAN, INFECTED, INCOMPLETE = IcapVerdict.CLEAN, IcapVerdict.INFECTED, IcapVerdict.INCOMPLETE
+ENCRYPTED = IcapVerdict.ENCRYPTED
 BLOCKED = 'ICAP/1.0 200 OK\r\nISTag: "a"\r\n'
 # Fields of the answers of each product, with the page that describes them.
 KASPERSKY = (
@@ -21,6 +22,8 @@ C_ICAP = (  # as Debian's c-icap 0.5.10 with virus_scan sends it
     "X-Infection-Found: Type=0; Resolution=2; Threat=Eicar-Test-Signature;\r\n"
     "X-Violations-Found: 1\r\n\t-\r\n\tEicar-Test-Signature\r\n\t0\r\n\t0"
 )
+CLAMAV = "X-Infection-Found: Type=0; Resolution=2; Threat={};"  # what c-icap sends of ClamAV's alerts
+LIMIT = "a limit or a rule of the server: Heuristics.Limits.Exceeded.MaxFiles"
 SYMANTEC = "X-Violations-Found: 1\r\n\tfile\r\n\tEICAR Test String\r\n\t11101\r\n\t0"  # SPE 7 developer's guide
 
 
@@ -39,6 +42,9 @@ SYMANTEC = "X-Violations-Found: 1\r\n\tfile\r\n\tEICAR Test String\r\n\t11101\r\
         ("X-Violations-Found: 1", INFECTED, "unnamed"),
         (OPSWAT_ARCHIVE, INCOMPLETE, "a limit or a rule of the server: Encrypted Archive"),
         (CLEARSWIFT, INCOMPLETE, "a limit or a rule of the server: Encrypted Archive"),
+        (CLAMAV.format("Heuristics.Encrypted.Zip"), ENCRYPTED, "Heuristics.Encrypted.Zip"),
+        (CLAMAV.format("Heuristics.Limits.Exceeded.MaxFiles"), INCOMPLETE, LIMIT),
+        (CLAMAV.format("Heuristics.Encrypted.Zip, EICAR"), INFECTED, "Heuristics.Encrypted.Zip, EICAR"),
         ("X-Violations-Found: 0", INCOMPLETE, "the server returns other content (HTTP 403) and names no threat"),
         ("X-Virus-ID: no threats", INCOMPLETE, "the server returns other content (HTTP 403) and names no threat"),
     ],

@@ -35,6 +35,14 @@ def threat_in(data: bytes, filename: str = "") -> object:
     return scan_bytes(data, filename)["threat"]
 
 
+def mark_encrypted(data: bytes) -> bytes:
+    """Mark the first member of a zip archive as encrypted."""
+    changed = bytearray(data)
+    changed[6] |= 1
+    changed[changed.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(changed)
+
+
 def zipped(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     return archive(*members.items(), method=method)
 

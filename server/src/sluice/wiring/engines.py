@@ -241,6 +241,7 @@ async def _make_icap(settings: Settings, name: str) -> IcapScanner:
         tls=tls,
         scan_seconds=settings.icap_scan_seconds,
         concurrency=settings.icap_concurrency,
+        encrypted=settings.scanner_encrypted,
         folder=settings.resolved_spool_dir,
         grace_seconds=0.0 if f"icap:{name}" in settings.scanner_optional else GRACE_SECONDS,
     )

@@ -18,6 +18,8 @@ _TAG: Final = re.compile(r'"?([!#-~]{1,32})"?')  # RFC 3507, section 4.7
 _INFECTION: Final = re.compile(
     r"\s*Type\s*=\s*([0-9])\s*;\s*Resolution\s*=\s*[0-9]\s*;\s*Threat\s*=\s*(.*)", re.IGNORECASE
 )
+# What ClamAV behind such a server names like a threat, and is none: the same as in `clamd.replies`.
+_CLAMAV_ALERT: Final = re.compile(r"Heuristics\.(?:Encrypted|Limits)\.[\w.]+")
 _UNPRINTABLE: Final = re.compile(r"[^ -~]+")
 _MOST_THREAT: Final = 200
 _MOST_PREVIEW: Final = 65_536
@@ -32,10 +34,15 @@ class IcapUnavailable(Exception):
 
 
 class IcapVerdict(Enum):
-    """What a server says of a file. `UNSEEN`: it judged by a preview alone, and has to be asked with all bytes."""
+    """What a server says of a file.
+
+    `ENCRYPTED`: a part behind a password, which it could not scan, and no threat in the rest. `UNSEEN`: it judged by a
+    preview alone, and has to be asked with all bytes.
+    """
 
     CLEAN = "clean"
     INFECTED = "infected"
+    ENCRYPTED = "encrypted"
     INCOMPLETE = "incomplete"
     UNSEEN = "unseen"
 
@@ -159,13 +166,16 @@ def judge(
         raise IcapUnavailable(describe(head))
     found = [_find_threat(fields) for fields in (head.fields, http_fields or {})]
     for kind, threat in found:
-        if kind == _VIRUS:
+        if kind == _VIRUS and not _CLAMAV_ALERT.fullmatch(threat):
             return IcapReply(IcapVerdict.INFECTED, threat, head.tag)
     for kind, threat in found:
-        if kind is not None:
+        if kind is not None and not (kind == _VIRUS and threat.startswith("Heuristics.Encrypted.")):
             return IcapReply(IcapVerdict.INCOMPLETE, f"a limit or a rule of the server: {threat}", head.tag)
     if not was_whole:
         return IcapReply(IcapVerdict.UNSEEN, "a verdict before all bytes were sent", head.tag)
+    for kind, threat in found:
+        if kind is not None:
+            return IcapReply(IcapVerdict.ENCRYPTED, threat, head.tag)
     if head.status == 204 or (head.status == 200 and is_unchanged):  # noqa: PLR2004  (statuses of the protocol)
         return IcapReply(IcapVerdict.CLEAN, tag=head.tag)
     shown = "" if http_status is None else f" (HTTP {http_status})"

@@ -20,7 +20,15 @@ from sluice.observe.log import log
 from sluice.scanner.icap.connection import IcapAddress, IcapClient, IcapSilent, IcapUnreachable
 from sluice.scanner.icap.replies import IcapReply, IcapUnavailable, IcapVerdict, Options
 from sluice.scanner.probe_files import MIB, in_memory, on_disk, zip_of, zipped_behind
-from sluice.scanner.protocol import Clean, EngineVersion, Incomplete, Infected, ScannerUnavailable, ScanResult
+from sluice.scanner.protocol import (
+    Clean,
+    EncryptedPolicy,
+    EngineVersion,
+    Incomplete,
+    Infected,
+    ScannerUnavailable,
+    ScanResult,
+)
 from sluice_inspect.sandbox.fair_queue import FairQueue
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import UnpackReport
@@ -57,7 +65,10 @@ class _Known:
 
 
 class IcapScanner:
-    """Asks one service of an ICAP server. `method` is `RESPMOD` or `REQMOD`, `folder` briefly holds test files."""
+    """Asks one service of an ICAP server. `method` is `RESPMOD` or `REQMOD`, `folder` briefly holds test files.
+
+    `encrypted` is the policy on parts behind a password.
+    """
 
     def __init__(
         self,
@@ -69,6 +80,7 @@ class IcapScanner:
         scan_seconds: float = 300.0,
         concurrency: int = 8,
         folder: Path | None = None,
+        encrypted: EncryptedPolicy = "allow",
         largest_bytes: int = _LARGEST_BYTES,
         check_seconds: float = _CHECK_SECONDS,
         stall_seconds: float = _STALL_SECONDS,
@@ -81,6 +93,7 @@ class IcapScanner:
         self._scan_seconds = scan_seconds
         self._concurrency = concurrency
         self._folder = folder
+        self._encrypted: EncryptedPolicy = encrypted
         self._largest_bytes = largest_bytes
         self._check_seconds = check_seconds
         self._stall_seconds = stall_seconds
@@ -149,6 +162,8 @@ class IcapScanner:
             return Infected(reply.detail, self.name, reply.tag, ms)
         if reply.verdict is IcapVerdict.CLEAN:
             return Clean(self.name, reply.tag, ms)
+        if reply.verdict is IcapVerdict.ENCRYPTED and self._encrypted == "allow":
+            return Clean(self.name, reply.tag, ms, flags=("encrypted",))
         return Incomplete(reply.detail, self.name, reply.tag, ms)
 
     async def _scan(self, sealed: Sealed, tenant_id: str) -> IcapReply:
