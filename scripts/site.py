@@ -88,6 +88,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Explanation": (
         "way-of-an-upload.md",
+        "engines.md",
         "scanner.md",
         "integrators.md",
         "operators.md",
