@@ -31,6 +31,8 @@ from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import decide
 from sluice.uploads.values import Facts, PlanFact, Rules
+from sluice_inspect.check_results import CheckFinding, CheckResult
+from sluice_inspect.report import Outcome, Report
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.inspection.formats.pdf_samples import pdf
@@ -183,6 +185,10 @@ def _report_in(client: ApiClient, response: httpx.Response, locale: str) -> dict
 # Reasons that no file causes at will: the facts are made here, and everything after them is real.
 FACTS: Final = Facts("note.txt", "txt", len(samples.TEXT), "00", quota_used_bytes=0)
 CRASHED: Final = ExamineFact(None, died=True, overran=None, detail="the checker was killed by signal 11", ms=1.0)
+CHECKED: Final = ExamineFact(
+    *(Report(None, "text/plain", Outcome.OK, Outcome.OK, None, blank=False, detail=""), False, None, "", 1.0),
+    checks=(CheckResult("meter", findings=(CheckFinding("no_picture", detail="found text/plain"),)),),
+)
 JUDGED: Final = {
     Reason.MONTHLY_LIMIT_EXCEEDED: (
         Case("note.txt", "the 501st of the month, in a plan of 500", samples.TEXT),
@@ -191,6 +197,10 @@ JUDGED: Final = {
     Reason.UNPROCESSABLE_FILE: (
         Case("note.txt", "a file at which the checker ended", samples.TEXT),
         replace(FACTS, examined=CRASHED),
+    ),
+    Reason.REJECTED_BY_CHECK: (
+        Case("note.txt", "not what a check in Python asks for", samples.TEXT),
+        replace(FACTS, examined=CHECKED),
     ),
 }
 

@@ -29,6 +29,7 @@ from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.rules import CHECKS, decide, failures, judge_all, quarantine_by
 from sluice.uploads.values import Facts, PlanFact, RateFact, Rules, ScanFact
+from sluice_inspect.check_results import CheckResult
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
 
@@ -112,6 +113,7 @@ BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
     (Reason.MEDIA_LIMITS, report(facts={"video_codecs": ("vp9",)})),
     (Reason.ARCHIVE_LIMITS, report(facts={"members": 11})),
     (Reason.ARCHIVE_LIMITS, report(facts={"depth": 2})),
+    (Reason.REJECTED_BY_CHECK, {"examined": replace(examined(), checks=(CheckResult("meter", "ValueError: no"),))}),
     (Reason.VIRUS_DETECTED, {"scanned": replace(CLEAN, outcome="infected", threat="X")}),
     (Reason.SCAN_INCOMPLETE, {"scanned": replace(CLEAN, outcome="incomplete")}),
 ]
@@ -142,7 +144,7 @@ def reason_of(facts: Facts, rules: Rules = RULES) -> Reason | None:
 def test_each_rule_alone_rejects_with_its_reason(reason: Reason, changes: dict[str, Any]) -> None:
     facts = replace(SOUND_FACTS, **changes)
     assert reason_of(facts) is reason
-    assert outcomes(facts)[WORDS[reason].check] == "fail"
+    assert outcomes(facts)[getattr(decide(facts, RULES), "check", "")] == "fail"
 
 
 def test_every_reason_has_a_sample_and_a_message() -> None:

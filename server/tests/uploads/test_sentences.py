@@ -29,6 +29,7 @@ from sluice.uploads.reasons import Reason
 from sluice.uploads.rules import decide
 from sluice.uploads.sentences import content_type_name, format_name, sentence_for
 from sluice.uploads.values import Facts, PlanFact, RateFact, Rejection, Rules, ScanFact
+from sluice_inspect.check_results import CheckResult
 from sluice_inspect.format_list import FORMAT_NAMES
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import UNKNOWN_TYPE, Finding, Limits, Outcome, Report
@@ -75,6 +76,9 @@ CORRUPT: Final = {"integrity": Outcome.CORRUPT}
 SCANS: Final[tuple[Any, ...]] = (
     ("virus_detected.plain", "infected", CANARIES[0]),
     ("scan_incomplete.plain", "incomplete", None),
+)
+CHECKED: Final = ExamineFact(
+    SOUND, died=False, overran=None, detail="", ms=1.0, checks=(CheckResult("meter", ALL_CANARIES),)
 )
 CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
     *[
@@ -188,6 +192,7 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         (Sentence(key), {"scanned": ScanFact(outcome, threat, ALL_CANARIES, "clamd", "27501", 1.0, CANARIES[3])}, {})
         for key, outcome, threat in SCANS
     ],
+    (Sentence("rejected_by_check.plain"), {"examined": CHECKED}, {}),
 ]
 
 

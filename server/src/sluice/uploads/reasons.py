@@ -39,7 +39,11 @@ class Reason(StrEnum):
     DUPLICATE_FILE = "duplicate_file"
     VIRUS_DETECTED = "virus_detected"
     SCAN_INCOMPLETE = "scan_incomplete"
+    REJECTED_BY_CHECK = "rejected_by_check"
 
+
+# The external checks of a context: each is the check `external.NAME`.
+EXTERNAL: Final = "external"
 
 # What the sender can do about a rejection.
 Advice = Literal["wait", "send_another_file", "remove_password", "make_smaller", "ask_support"]
@@ -217,6 +221,11 @@ WORDS: Final = MappingProxyType(
             "The scanner could not look at all of the file: a size or recursion limit. Unscanned is never clean.",
             check="malware",
             advice="make_smaller",
+        ),
+        Reason.REJECTED_BY_CHECK: Words(
+            "an additional check does not accept it",
+            "A check of `SLUICE_PYTHON_CHECKS` found something, or did not end; the report names it.",
+            check=EXTERNAL,
         ),
     }
 )

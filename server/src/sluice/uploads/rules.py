@@ -7,13 +7,13 @@ same facts.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from sluice.contexts.policies import Mode
 from sluice.uploads import policies
-from sluice.uploads.examined import ExamineFact, Fault, faults, unreported
-from sluice.uploads.reasons import WORDS, Reason
+from sluice.uploads.examined import ExamineFact, Fault, faults, faults_of_checks, unreported
+from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
 from sluice.uploads.values import Facts, Rejection, Rules
 from sluice_inspect.report import Outcome
 
@@ -45,6 +45,8 @@ CHECKS: Final = (
 
 
 _STRICTEST_FIRST: Final = (Mode.ENFORCE, Mode.QUARANTINE, Mode.REPORT)
+_PYTHON: Final = "python"  # the operator's own checks: each is the check `python.NAME`
+_MODES: Final = {"reject": Mode.ENFORCE, "quarantine": Mode.QUARANTINE, "report": Mode.REPORT}
 _BY_NAME_AND_SIZE: Final = frozenset({"extension", "size", "policy.filename_pattern"})
 
 
@@ -119,7 +121,7 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
     for each in (*known, *failures(facts, rules)):
         found.setdefault(each.check, each)
     results = []
-    for name in CHECKS:
+    for name in (*CHECKS[:-2], *_checks_in_python(facts), *CHECKS[-2:]):
         mode, failure = mode_of(name, rules), found.get(name)
         if mode is None:
             continue
@@ -138,6 +140,8 @@ def mode_of(check: str, rules: Rules) -> Mode | None:
     if check.startswith("policy."):
         policy = getattr(rules.policies, check.removeprefix("policy."))
         return None if policy is None else policy.mode
+    if check.startswith(f"{_PYTHON}."):
+        return Mode.ENFORCE
     if check.startswith("integrity."):
         return rules.check_modes.integrity if rules.reject_corrupt else Mode.OFF
     switched_off = (
@@ -154,7 +158,10 @@ def mode_of(check: str, rules: Rules) -> Mode | None:
 
 def rejection_for(reason: Reason, detail: str, facts: Facts, rules: Rules) -> Rejection:
     """Return the rejection that was decided on earlier, as the facts show it; if they do not, with its detail alone."""
-    return next((failure for failure in failures(facts, rules) if failure.reason is reason), Rejection(reason, detail))
+    found = [failure for failure in failures(facts, rules) if failure.reason is reason]
+    # Several external checks give the same reason.
+    exact = (failure for failure in found if failure.detail == detail)
+    return next(exact, found[0] if found else Rejection(reason, detail))
 
 
 def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
@@ -170,7 +177,7 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
     }
     if check in measured:
         return measured[check] is not None
-    if check in _BY_NAME_AND_SIZE:
+    if check in _BY_NAME_AND_SIZE or check.startswith(f"{_PYTHON}."):
         return True
     report = facts.report
     if report is None:
@@ -242,6 +249,17 @@ def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield from _judge_check(facts.examined, facts, rules)
         if rules.policies.content_modes:
             yield from policies.judge_content(facts, rules.policies)
+        yield from _judge_checks_in_python(facts.examined)
+
+
+def _judge_checks_in_python(examined: ExamineFact) -> Iterator[Rejection]:
+    """Yield what the operator's own checks found."""
+    for check, severity, fault in faults_of_checks(examined):
+        yield replace(_rejection(fault, _MODES[severity]), external_check=f"{_PYTHON}.{check}")
+
+
+def _checks_in_python(facts: Facts) -> tuple[str, ...]:
+    return () if facts.examined is None else tuple(f"{_PYTHON}.{result.check}" for result in facts.examined.checks)
 
 
 def _judge_check(examined: ExamineFact, facts: Facts, rules: Rules) -> Iterator[Rejection]:
@@ -278,5 +296,5 @@ def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield Rejection(reason, scanned.detail, mode=mode)
 
 
-if {words.check for words in WORDS.values()} - set(CHECKS):
+if {words.check for words in WORDS.values()} - {*CHECKS, EXTERNAL}:
     raise RuntimeError("a reason names a check that is not in CHECKS")

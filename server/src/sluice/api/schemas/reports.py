@@ -164,6 +164,12 @@ def _yara_rules(facts: Facts) -> list[YaraRuleOut] | None:
     ]
 
 
+def _findings_to_report(facts: Facts) -> list[str]:
+    """Return what checks in Python found that rejects no file, as `check.finding`."""
+    results = () if facts.examined is None else facts.examined.checks
+    return [f"{each.check}.{found.name}" for each in results for found in each.findings if found.severity == "report"]
+
+
 def full_report(report: VerdictReport, accept_language: str | None) -> FullReport:
     """Return the whole report."""
     facts, rules = report.facts, report.rules
@@ -191,6 +197,7 @@ def full_report(report: VerdictReport, accept_language: str | None) -> FullRepor
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[
             *(() if inspected is None else inspected.flags),
+            *_findings_to_report(facts),
             *(() if facts.scanned is None else (flag for flag in facts.scanned.flags if flag.startswith("yara."))),
         ],
         facts={} if inspected is None else dict(inspected.facts),
