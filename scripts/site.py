@@ -50,6 +50,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "how-to/icap.md",
         "how-to/yara.md",
         "how-to/external-checks.md",
+        "how-to/python-checks.md",
         "how-to/oidc.md",
         "how-to/backup.md",
         "how-to/kubernetes.md",

@@ -22,6 +22,7 @@ Names = Annotated[tuple[str, ...], NoDecode]
 
 _ICAP: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}=icaps?://\S+")
 _ENGINE: Final = re.compile(r"clamd|builtin|yara|icap:[a-z0-9][a-z0-9_-]{0,31}")
+_CHECK: Final = re.compile(r"[a-z][a-z0-9_]{0,47}")
 _FILE: Final = "file://"
 _S3: Final = "s3://"
 _PREFIX: Final = "SLUICE_"
@@ -278,6 +279,12 @@ class Settings(BaseSettings):
         "signatures. 0: none.",
     )
 
+    python_checks: Names = Field(
+        (),
+        description="Checks of your own, in Python, that are made of each file: names of entry points "
+        "`sluice_inspect.checks` of installed packages, comma-separated. None is made because it is installed.",
+    )
+
     # Sign in with OIDC
     oidc_issuer: str | None = Field(None, description="OIDC issuer whose tokens are accepted.")
     oidc_jwks_url: HttpUrl | None = Field(None, description="Address of that issuer's keys.")
@@ -489,6 +496,7 @@ class Settings(BaseSettings):
         "clamd",
         "icap",
         "icap_reqmod",
+        "python_checks",
         "trusted_proxies",
         "bucket_endpoint_hosts",
         "webhook_hosts",
@@ -524,6 +532,13 @@ class Settings(BaseSettings):
         names = [each.partition("=")[0] for each in value]
         if len(set(names)) < len(names):
             raise ValueError(f"expected each name once; found {', '.join(names)}")
+        return value
+
+    @field_validator("python_checks")
+    @classmethod
+    def _require_check_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_CHECK.fullmatch(name) for name in value) or len(set(value)) < len(value):
+            raise ValueError(f"expected names of small letters, digits and _, each once; found {', '.join(value)}")
         return value
 
     @model_validator(mode="after")

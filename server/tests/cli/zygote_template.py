@@ -17,6 +17,7 @@ from sluice_inspect.child import confinement, jobs, zygote
 
 JOBS = jobs.JOBS
 load_rules = jobs.load_rules
+load_checks = jobs.load_checks
 
 
 def preload() -> None:

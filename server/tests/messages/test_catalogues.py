@@ -20,6 +20,7 @@ KEYS: Final = sorted(ENGLISH.messages)
 POLICIES: Final = (
     *("content_type_not_allowed", "encrypted_file", "active_content", "program_in_archive", "image_dimensions"),
     *("too_many_pages", "media_limits", "archive_limits", "file_too_small", "filename_not_allowed", "duplicate_file"),
+    "rejected_by_check",
 )
 OUTCOMES: Final = ("accepted", "rejected", "quarantined", "undecided")
 UNITS: Final = {"byte", "kilobyte", "megabyte", "gigabyte", "terabyte", "hour", "minute", "second"}

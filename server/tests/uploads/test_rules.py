@@ -30,6 +30,7 @@ from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.rules import checks_of, decide, failures, judge_all, quarantine_by
 from sluice.uploads.values import ExternalFact, ExternalRule, Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
+from sluice_inspect.check_results import CheckResult
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
 
@@ -126,6 +127,7 @@ BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
     (Reason.MEDIA_LIMITS, report(facts={"video_codecs": ("vp9",)})),
     (Reason.ARCHIVE_LIMITS, report(facts={"members": 11})),
     (Reason.ARCHIVE_LIMITS, report(facts={"depth": 2})),
+    (Reason.REJECTED_BY_CHECK, {"examined": replace(examined(), checks=(CheckResult("meter", "ValueError: no"),))}),
     (Reason.VIRUS_DETECTED, {"scanned": replace(CLEAN, outcome="infected", threat="X")}),
     (Reason.SCAN_INCOMPLETE, {"scanned": replace(CLEAN, outcome="incomplete")}),
     (Reason.REJECTED_BY_CHECK, {"external": (ExternalFact("policy", "reject", 1.0),)}),

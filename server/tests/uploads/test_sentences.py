@@ -41,6 +41,7 @@ from sluice.uploads.values import (
     Rules,
     ScanFact,
 )
+from sluice_inspect.check_results import CheckResult
 from sluice_inspect.format_list import FORMAT_NAMES
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.report import UNKNOWN_TYPE, Finding, Limits, Outcome, Report
@@ -90,6 +91,9 @@ SCANS: Final[tuple[Any, ...]] = (
     ("scan_incomplete.plain", "incomplete", None),
 )
 EXTERNAL_RULE: Final = ExternalRule("policy", Mode.ENFORCE, "refuse", "address")
+CHECKED: Final = ExamineFact(
+    SOUND, died=False, overran=None, detail="", ms=1.0, checks=(CheckResult("meter", ALL_CANARIES),)
+)
 CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
     *[
         (Sentence(f"extension_not_allowed.{key}", params), {"extension": extension}, {"allowed_extensions": allowed})
@@ -211,6 +215,7 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
             ("said", {"sentence": "No."}, ExternalFact("policy", "reject", 1.0, "No.", ALL_CANARIES)),
         )
     ],
+    (Sentence("rejected_by_check.plain"), {"examined": CHECKED}, {}),
 ]
 
 

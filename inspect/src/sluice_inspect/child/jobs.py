@@ -12,9 +12,10 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from sluice_inspect import checks
 from sluice_inspect.child import late_imports
 from sluice_inspect.child.shared_buffer import SharedBufferWriter
-from sluice_inspect.report import Outcome
+from sluice_inspect.report import Outcome, Report
 from sluice_inspect.source import Source
 
 
@@ -22,7 +23,8 @@ def check(fd: int, filename: str) -> Mapping[str, object]:
     """Check the format of the file behind `fd`; return `Report.to_json`."""
     from sluice_inspect import inspection
 
-    return inspection.inspect_file(fd, filename=filename).to_json()
+    with Source(fd) as source:
+        return _with_checks(inspection.inspect_file(source, filename=filename), source, filename)
 
 
 def scan(fd: int, filename: str) -> Mapping[str, object]:
@@ -39,7 +41,7 @@ def check_and_scan(fd: int, filename: str) -> Mapping[str, object]:
         report = inspection.inspect_file(source, filename=filename)
         has_fault = report.finding is not None or report.integrity in {Outcome.CORRUPT, Outcome.TOO_COMPLEX}
         return {
-            "check": report.to_json(),
+            "check": _with_checks(report, source, filename),
             "scan": None if has_fault else _scan(source, ""),
         }
 
@@ -78,6 +80,12 @@ def _scan(
     return {name: value for name, value in report.items() if value}
 
 
+def _with_checks(report: Report, source: Source, filename: str) -> dict[str, object]:
+    """Return the report, and under `python` the results of the operator's own checks, if there are any."""
+    results = checks.run_checks(source, report, filename)
+    return report.to_json() if results is None else {**report.to_json(), "python": results}
+
+
 def _complete(function: Callable[..., Mapping[str, object]]) -> Callable[..., Mapping[str, object]]:
     """Return the job; it raises `NotLoaded` whenever it needed what is not loaded, whatever came of that."""
 
@@ -112,6 +120,11 @@ def preload() -> None:
     inspection.preload()
     threats.preload()
     digests.preload()
+
+
+def load_checks(names: Sequence[str]) -> None:
+    """Have these checks of the operator's own made after the check of each file."""
+    checks.load(names)
 
 
 def load_rules(serialized: bytes, version: str) -> None:

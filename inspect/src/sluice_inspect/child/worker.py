@@ -35,6 +35,9 @@ class JobModule(Protocol):
     def preload(self) -> None:
         """Import all that a job may need: a confined worker can open no file."""
 
+    def load_checks(self, names: Sequence[str]) -> None:
+        """Load the operator's own checks of these names. Raise whatever is wrong with them."""
+
     def load_rules(self, serialized: bytes, version: str) -> None:
         """Use the operator's compiled rules from now on. Raise whatever is wrong with them."""
 

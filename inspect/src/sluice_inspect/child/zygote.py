@@ -126,7 +126,7 @@ class Zygote:
             if self._waiting:
                 self._reply_load(self._waiting.pop(0))
 
-    def _handle_order(self, client: _Client) -> bool:  # noqa: C901  (one branch for each order)
+    def _handle_order(self, client: _Client) -> bool:  # noqa: C901, PLR0912  (one branch for each order)
         """Handle one packet; return False when the client is gone."""
         try:
             packet, fds, _flags, _address = socket.recv_fds(client.control, _PACKET_MAX, 1)
@@ -145,6 +145,9 @@ class Zygote:
             for pid in [pid for pid, number in client.numbers.items() if number == order["kill"]]:
                 os.kill(pid, signal.SIGKILL)
         elif "load" in order:
+            if fault := self._load_checks(order["checks"]):
+                client.send({"failed": fault})
+                return True
             self._load(order.get("only"))
             self._reply_load(client, may_test=order["test"])
         elif "rules" in order:
@@ -182,6 +185,16 @@ class Zygote:
         gc.freeze()
         gc.enable()
         self._is_loaded = only is None
+
+    def _load_checks(self, names: list[str]) -> str:
+        """Load the operator's own checks, before the parsers. Return what is wrong with them, or nothing."""
+        if not names:
+            return ""
+        try:
+            self._jobs.load_checks(names)
+        except BaseException as error:  # noqa: BLE001  (a module of the operator may raise anything)
+            return f"SLUICE_PYTHON_CHECKS: {type(error).__name__}: {error}"[:_FAULT_MAX]
+        return ""
 
     def _load_rules(self, client: _Client, version: str, fd: int) -> None:
         fault = ""

@@ -11,9 +11,10 @@ import json
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Literal
 
@@ -24,6 +25,7 @@ from sluice_inspect.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zyg
 from sluice_inspect.sandbox.pool import WorkerPool
 from sluice_inspect.sandbox.protocol import (
     Completed,
+    Crashed,
     FewFiles,
     Job,
     JobLimits,
@@ -79,6 +81,7 @@ class ZygoteSandbox:
         idle_seconds: float = 60.0,
         jobs: str = DEFAULT_JOBS,
         import_path: Sequence[str] = (),
+        checks: Sequence[str] = (),
         launched: EarlyZygote | None = None,
         on_fault: Callable[[str, float], None] = lambda _why, _seconds: None,
     ) -> None:
@@ -87,7 +90,7 @@ class ZygoteSandbox:
         `workers` files are processed at once (default: one per core, at least two), and for every two of them one more
         file of up to 1 MiB. `level` `auto` takes the strictest level that works here, never below `least`; a named
         level is required. A file waits at most `wait_seconds` for a worker. `jobs` names the module of the jobs,
-        searched on `import_path` too. `launched` is a zygote that was launched earlier with the same `jobs` and memory
+        searched on `import_path` too. `checks` are the operator's own that are made of each file. `launched` is a zygote that was launched earlier with the same `jobs` and memory
         limit, or the socket of one that several processes share. `on_fault` is called with what a failed self-test
         found, and after how many seconds the next one begins.
         """
@@ -98,6 +101,7 @@ class ZygoteSandbox:
         self._idle_seconds = idle_seconds
         self._jobs = jobs
         self._import_path = tuple(import_path)
+        self._checks = tuple(checks)
         small_slots = max(1, self._slots // 2)
         self._max_workers = max(self._slots * _WORKERS_PER_SLOT, self._slots + small_slots)
         self._scheduler = Scheduler(self._slots, small_slots)
@@ -194,11 +198,22 @@ class ZygoteSandbox:
     async def _run(self, job: FileJob) -> RunResult:
         only = self._only
         result = await self._dispatcher.run(job)
-        if only is None or isinstance(result, Completed):
-            return result
-        # A worker that lacks what it needs for a file fails, and whatever else failed is tried with all formats, too.
-        self._load_rest()
-        return await self._dispatcher.run(job)
+        if only is not None and not isinstance(result, Completed):
+            # A worker that lacks what it needs for a file fails; whatever else failed is tried with all formats, too.
+            self._load_rest()
+            result = await self._dispatcher.run(job)
+        if self._checks and isinstance(result, Completed) and not self._has_every_check(job.job, result.payload):
+            return Crashed("the checks of SLUICE_PYTHON_CHECKS were not all made", result.ms)
+        return result
+
+    def _has_every_check(self, job: Job, payload: Mapping[str, object]) -> bool:
+        report = payload.get("check") if job == "check_and_scan" else payload
+        if job not in {"check", "check_and_scan"}:
+            return True
+        made = report.get("python") if isinstance(report, dict) else None
+        return isinstance(made, list) and all(
+            isinstance(each, dict) and each.get("check") == name for each, name in zip_longest(made, self._checks)
+        )
 
     async def health(self) -> SandboxHealth:
         """Return the level, the numbers of workers and runs, and how often the zygote was restarted."""
@@ -308,11 +323,11 @@ class ZygoteSandbox:
     async def _load(self, supervisor: Supervisor) -> None:
         """Load every format and open the pool. Raise `SandboxBroken`."""
         if (only := self._only) is not None:
-            await supervisor.load(test=False, only=only)
+            await supervisor.load(test=False, only=only, checks=self._checks)
             if only is self._only:
                 self._open(self._new_pool(supervisor))
                 return
-        needs_test = await supervisor.load(test=not self._is_tested)
+        needs_test = await supervisor.load(test=not self._is_tested, checks=self._checks)
         pool = self._new_pool(supervisor)
         if needs_test:
             try:

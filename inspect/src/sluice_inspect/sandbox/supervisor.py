@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
@@ -82,18 +82,18 @@ class Supervisor:
         """The zygote's process id."""
         return self._process.pid
 
-    async def load(self, *, test: bool = True, only: FewFiles | None = None) -> bool:
+    async def load(self, *, test: bool = True, only: FewFiles | None = None, checks: Sequence[str] = ()) -> bool:
         """Have every parser loaded, in some second. Return whether they have to be tested, and `report_test` called.
 
         Without `test` they have not, and no test of another process is waited for. With `only`, those parsers alone are
-        loaded that these files need.
+        loaded that these files need. `checks` are the operator's own.
 
         Raise `SandboxBroken`, also if another process has tested them and found one that fails.
         """
         if self._loaded.done():
             self._loaded = self._loop.create_future()
         few = None if only is None else {"extensions": sorted(only.extensions), "scanned": only.scanned}
-        self._send({"load": True, "test": test, "only": few})
+        self._send({"load": True, "test": test, "only": few, "checks": list(checks)})
         return await self._wait_for(self._loaded)
 
     async def load_rules(self, rules: OperatorRules) -> str:

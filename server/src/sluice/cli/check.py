@@ -249,7 +249,9 @@ async def _examined(path: Path, sandbox: "Sandbox") -> "tuple[Sealed, ExamineFac
 
 
 async def _verdict(path: Path, sandbox: "Sandbox", *, integrity: bool, blank: bool) -> FileVerdict:
-    from sluice.uploads.examined import faults
+    from itertools import chain
+
+    from sluice.uploads.examined import faults, faults_of_checks
     from sluice.uploads.names import extension_of
 
     try:
@@ -257,7 +259,9 @@ async def _verdict(path: Path, sandbox: "Sandbox", *, integrity: bool, blank: bo
     except _Unreadable as fault:
         return FileVerdict(str(path), False, None, None, None, None, f"cannot be read: {fault}", 0.0)
     report = examined.report
-    found = next(faults(examined, extension_of(_name_of(path)), integrity=integrity, blank=blank), None)
+    ours = faults(examined, extension_of(_name_of(path)), integrity=integrity, blank=blank)
+    others = (fault for _check, severity, fault in faults_of_checks(examined) if severity == "reject")
+    found = next(chain(ours, others), None)
     return FileVerdict(
         path=str(path),
         accepted=found is None,

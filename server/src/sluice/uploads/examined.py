@@ -3,11 +3,12 @@
 Loads neither contexts nor policies, which take longer than a check of a small file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from sluice.uploads.reasons import Reason
+from sluice_inspect.check_results import SEVERITIES, CheckResult, CheckSeverity, parse_results
 from sluice_inspect.report import Outcome, Report
 from sluice_inspect.sandbox import Completed, Crashed, OverLimit
 
@@ -23,6 +24,8 @@ class ExamineFact:
     overran: str | None
     detail: str
     ms: float
+    checks: tuple[CheckResult, ...] = ()
+    """What the operator's own checks found."""
 
     @classmethod
     def of(cls, result: Completed | Crashed | OverLimit) -> Self:
@@ -41,11 +44,15 @@ class ExamineFact:
     @classmethod
     def of_report(cls, payload: object, ms: float) -> Self | None:
         """Return the checker's report as a fact; None if it is invalid."""
+        checks: tuple[CheckResult, ...] = ()
         try:
+            if isinstance(payload, Mapping) and "python" in payload:
+                checks = parse_results(payload["python"])
+                payload = {name: value for name, value in payload.items() if name != "python"}
             report = Report.from_json(payload)
         except ValueError:
             return None
-        return cls(report, died=False, overran=None, detail=report.detail, ms=ms)
+        return cls(report, died=False, overran=None, detail=report.detail, ms=ms, checks=checks)
 
 
 class Fault(NamedTuple):
@@ -74,6 +81,26 @@ def faults(examined: ExamineFact, extension: str, *, integrity: bool, blank: boo
         yield from _faults_of_integrity(report, extension)
     if blank and report.blank and report.fill is None:
         yield Fault(Reason.BLANK_DOCUMENT, report.blank_detail)
+
+
+class CheckFault(NamedTuple):
+    """What one of the operator's own checks says against a file."""
+
+    check: str
+    severity: CheckSeverity
+    fault: Fault
+
+
+def faults_of_checks(examined: ExamineFact) -> Iterator[CheckFault]:
+    """Yield what the operator's own checks found, of each the most severe first. One that did not end is severe."""
+    for result in examined.checks:
+        if result.why:
+            detail = f"the check {result.check} did not end: {result.why}"
+            yield CheckFault(result.check, "reject", Fault(Reason.REJECTED_BY_CHECK, detail))
+        for finding in sorted(result.findings, key=lambda each: SEVERITIES.index(each.severity)):
+            name = f"{result.check}.{finding.name}"
+            detail = f"{name}: {finding.detail}" if finding.detail else name
+            yield CheckFault(result.check, finding.severity, Fault(Reason.REJECTED_BY_CHECK, detail, found=name))
 
 
 def unreported(examined: ExamineFact) -> Fault:

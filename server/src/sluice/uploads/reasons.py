@@ -233,8 +233,8 @@ WORDS: Final = MappingProxyType(
         ),
         Reason.REJECTED_BY_CHECK: Words(
             "an additional check does not accept it",
-            "An external check of the context answered `reject` or `quarantine`; its sentence and details are in the "
-            "report.",
+            "An external check of the context answered `reject` or `quarantine`, or a check of "
+            "`SLUICE_PYTHON_CHECKS` found something or did not end; the report says which, and what.",
             check=EXTERNAL,
         ),
         Reason.CHECK_UNANSWERED: Words(

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from sluice.contexts.policies import Mode
 from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
-from sluice.uploads.examined import ExamineFact, Fault, faults, unreported
+from sluice.uploads.examined import ExamineFact, Fault, faults, faults_of_checks, unreported
 from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
 from sluice.uploads.values import Facts, Rejection, Rules
 from sluice_inspect.report import Outcome
@@ -47,6 +47,8 @@ CHECKS: Final = (
 
 
 _STRICTEST_FIRST: Final = (Mode.ENFORCE, Mode.QUARANTINE, Mode.REPORT)
+_PYTHON: Final = "python"  # the operator's own checks: each is the check `python.NAME`
+_MODES: Final = {"reject": Mode.ENFORCE, "quarantine": Mode.QUARANTINE, "report": Mode.REPORT}
 _BY_NAME_AND_SIZE: Final = frozenset({"extension", "size", "policy.filename_pattern"})
 
 
@@ -123,7 +125,7 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
     for each in (*known, *failures(facts, rules)):
         found.setdefault(each.check, each)
     results = []
-    for name in checks_of(rules):
+    for name in checks_of(rules, facts):
         mode, failure = mode_of(name, rules), found.get(name)
         if mode is None or (name == "hash_list" and facts.listed is None):
             continue
@@ -147,6 +149,8 @@ def mode_of(check: str, rules: Rules) -> Mode | None:
         return None if policy is None else policy.mode
     if check.startswith(f"{EXTERNAL}."):
         return next((rule.mode for rule in rules.external_checks if rule.check == check), None)
+    if check.startswith(f"{_PYTHON}."):
+        return Mode.ENFORCE
     if check.startswith("integrity."):
         return rules.check_modes.integrity if rules.reject_corrupt else Mode.OFF
     switched_off = (
@@ -183,7 +187,7 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
     }
     if check in measured:
         return measured[check] is not None
-    if check in _BY_NAME_AND_SIZE:
+    if check in _BY_NAME_AND_SIZE or check.startswith(f"{_PYTHON}."):
         return True
     if check.startswith(f"{EXTERNAL}."):
         return any(f"{EXTERNAL}.{fact.name}" == check for fact in facts.external)
@@ -259,6 +263,17 @@ def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield from _judge_check(facts.examined, facts, rules)
         if rules.policies.content_modes:
             yield from policies.judge_content(facts, rules.policies)
+        yield from _judge_checks_in_python(facts.examined)
+
+
+def _judge_checks_in_python(examined: ExamineFact) -> Iterator[Rejection]:
+    """Yield what the operator's own checks found."""
+    for check, severity, fault in faults_of_checks(examined):
+        yield replace(_rejection(fault, _MODES[severity]), external_check=f"{_PYTHON}.{check}")
+
+
+def _checks_in_python(facts: Facts) -> tuple[str, ...]:
+    return () if facts.examined is None else tuple(f"{_PYTHON}.{result.check}" for result in facts.examined.checks)
 
 
 def _judge_check(examined: ExamineFact, facts: Facts, rules: Rules) -> Iterator[Rejection]:
@@ -342,11 +357,15 @@ def lacks_answer(facts: Facts, rules: Rules) -> bool:
     return any(fact.verdict is None and fact.name in refusing for fact in facts.external)
 
 
-def checks_of(rules: Rules) -> tuple[str, ...]:
-    """Return the names of all checks under `rules`, in the order in which they are made: `CHECKS` and external ones."""
-    if not rules.external_checks:
+def checks_of(rules: Rules, facts: Facts | None = None) -> tuple[str, ...]:
+    """Return the names of all checks under `rules`, in the order in which they are made.
+
+    Those in Python, which `facts` name, come before the malware scan, external ones after it.
+    """
+    in_python = () if facts is None else _checks_in_python(facts)
+    if not in_python and not rules.external_checks:
         return CHECKS
-    return (*CHECKS[:-1], *(rule.check for rule in rules.external_checks), CHECKS[-1])
+    return (*CHECKS[:-2], *in_python, CHECKS[-2], *(rule.check for rule in rules.external_checks), CHECKS[-1])
 
 
 if {words.check for words in WORDS.values()} - {*CHECKS, EXTERNAL}:

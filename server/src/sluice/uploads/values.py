@@ -30,6 +30,7 @@ from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
 from sluice.uploads.reasons import EXTERNAL, LIMIT_REASONS, WORDS, Reason
+from sluice_inspect.check_results import parse_results
 from sluice_inspect.report import Report
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import RuleMatch
@@ -285,6 +286,10 @@ class Facts:
             plain["external"] = [asdict(one) for one in self.external]
         else:
             del plain["external"]
+        if self.examined is not None:
+            del plain["examined"]["checks"]
+            if self.examined.checks:
+                plain["examined"]["checks"] = [each.to_json() for each in self.examined.checks]
         if self.examined is not None and self.examined.report is not None:
             plain["examined"]["report"] = self.examined.report.to_json()
         if self.scanned is not None:
@@ -312,7 +317,7 @@ class Facts:
             rate=None if rate is None else RateFact(**rate),
             plan=None if plan is None else PlanFact(**plan),
             quota_used_bytes=raw.get("quota_used_bytes"),
-            examined=None if examined is None else ExamineFact(**examined | {"report": _stored_report(examined)}),
+            examined=None if examined is None else _stored_examination(examined),
             scanned=None if scanned is None else _stored_scan(scanned),
             duplicate_of=raw.get("duplicate_of"),
             is_whole=raw.get("is_whole", raw.get("sha256") is not None),
@@ -325,6 +330,11 @@ def _stored_scan(scanned: Mapping[str, Any]) -> ScanFact:
     each = tuple(SingleResult(**one) for one in scanned.get("each", ()))
     rules = tuple(RuleMatch(**one) for one in scanned.get("rules", ()))
     return ScanFact(**{**scanned, "flags": tuple(scanned.get("flags", ())), "each": each, "rules": rules})
+
+
+def _stored_examination(examined: Mapping[str, Any]) -> ExamineFact:
+    checks = parse_results(examined.get("checks", []))
+    return ExamineFact(**{**examined, "report": _stored_report(examined), "checks": checks})
 
 
 def _stored_report(examined: Mapping[str, Any]) -> Report | None:
@@ -348,11 +358,11 @@ class Rejection:
     expected: object = None
     mode: Mode = Mode.ENFORCE
     external_check: str | None = None
-    """Name of the check in reports, of a rejection by an external one."""
+    """Name of the check in reports, of a rejection by an external one or by one in Python."""
 
     @property
     def check(self) -> str:
-        """Name of the check, as in `rules.CHECKS`; of an external one `external.NAME`."""
+        """Name of the check, as in `rules.CHECKS`; of an external one `external.NAME`, of one in Python `python.NAME`."""
         return self.external_check or WORDS[self.reason].check
 
     def to_error(self) -> FileRejected | LimitExceeded:

@@ -1,6 +1,7 @@
 """The sandbox that the settings ask for. `sluice check` needs nothing else: no database, no keys."""
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sluice.kit.health import EngineHealth, EngineState
@@ -23,6 +24,8 @@ def make_sandbox(settings: "Settings | None", launched: EarlyZygote | None = Non
         raise StartRefused(f"The sandbox needs Linux; this system is {sys.platform}.")
     if settings is None:
         return ZygoteSandbox(launched=launched)
+    if settings.python_checks:
+        _require_checks(settings.python_checks)
     from sluice.observe.log import log  # noqa: PLC0415  (takes longer to load than a check of a small file)
 
     return ZygoteSandbox(
@@ -31,9 +34,22 @@ def make_sandbox(settings: "Settings | None", launched: EarlyZygote | None = Non
         files_per_worker=settings.sandbox_files_per_worker,
         limits=JobLimits(wall_seconds=settings.sandbox_wall_seconds),
         wait_seconds=settings.sandbox_wait_seconds,
+        checks=settings.python_checks,
         launched=launched,
         on_fault=lambda why, seconds: log.error("formats_failed", why=why, again_in_seconds=seconds),
     )
+
+
+def _require_checks(names: Sequence[str]) -> None:
+    """Raise `StartRefused` if no installed package offers one of these checks. Loads none."""
+    from sluice_inspect.checks import installed_checks  # noqa: PLC0415  (few installations have checks of their own)
+
+    installed = installed_checks()
+    if missing := [name for name in names if name not in installed]:
+        known = ", ".join(sorted(installed)) or "none"
+        raise StartRefused(
+            f"SLUICE_PYTHON_CHECKS: no installed package offers {', '.join(missing)}; installed checks: {known}."
+        )
 
 
 async def sandbox_health(sandbox: Sandbox) -> EngineHealth:

@@ -233,6 +233,12 @@ def _listed(facts: Facts, entries: Mapping[str, HashEntry]) -> list[ListedOut] |
     return found
 
 
+def _findings_to_report(facts: Facts) -> list[str]:
+    """Return what checks in Python found that rejects no file, as `check.finding`."""
+    results = () if facts.examined is None else facts.examined.checks
+    return [f"{each.check}.{found.name}" for each in results for found in each.findings if found.severity == "report"]
+
+
 def full_report(
     report: VerdictReport, accept_language: str | None, entries: Mapping[str, HashEntry] = NO_ENTRIES
 ) -> FullReport:
@@ -266,6 +272,7 @@ def full_report(
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[
             *(() if inspected is None else inspected.flags),
+            *_findings_to_report(facts),
             *(() if facts.scanned is None else (flag for flag in facts.scanned.flags if flag.startswith("yara."))),
         ],
         facts={} if inspected is None else dict(inspected.facts),
