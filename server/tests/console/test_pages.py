@@ -71,6 +71,8 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/contexts/unknown": {"GET": METADATA},
     "/contexts/unknown/edit": {"GET": ADMIN, "POST": ADMIN},
     "/contexts/unknown/try": {"POST": UPLOAD},
+    "/contexts/unknown/checks": {"GET": ADMIN, "POST": ADMIN},
+    "/contexts/unknown/checks/rotate": {"POST": ADMIN},
     "/contexts/unknown/hold": {"POST": ADMIN},
     "/contexts/unknown/unhold": {"POST": ADMIN},
     "/buckets": {"GET": ADMIN},

@@ -121,6 +121,9 @@ def test_facts_keep_measured_numbers_and_lose_texts() -> None:
         "size_bytes": 7,
         "examined": {"detail": "anna", "ms": 1.5, "report": {"detail": "a", "measures": {"pages": 2, "title": "Anna"}}},
         "scanned": {"outcome": "clean", "detail": "anna", "member": "anna.exe"},
+        "external": [
+            {"name": "policy", "verdict": "reject", "sentence": "anna", "code": "anna", "details": {"who": "anna"}}
+        ],
     }
     assert blank_facts(facts) == {
         "filename": "erased",
@@ -128,5 +131,6 @@ def test_facts_keep_measured_numbers_and_lose_texts() -> None:
         "size_bytes": 7,
         "examined": {"detail": "", "ms": 1.5, "report": {"detail": "", "blank_detail": "", "measures": {"pages": 2}}},
         "scanned": {"outcome": "clean", "detail": "", "member": ""},
+        "external": [{"name": "policy", "verdict": "reject", "sentence": "", "code": None, "details": {}}],
     }
     assert blank_facts({"filename": "a.pdf", "extension": "pdf"}) == {"filename": "erased", "extension": "pdf"}

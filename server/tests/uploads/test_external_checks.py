@@ -18,9 +18,10 @@ from sluice.api.app import make_app, set_state
 from sluice.api.routes.metrics import MetricsDesk, MetricsReaders
 from sluice.contexts.external_checks import ExternalCheck, ExternalCheckDraft, secret_binding
 from sluice.contexts.policies import Mode
-from sluice.contexts.service import Draft
+from sluice.contexts.service import Draft, ExternalCheckSecrets
 from sluice.db.migrate import upgrade
 from sluice.errors import FileRejected, Invalid, NotFound, ServiceUnavailable
+from sluice.kit.keyring_file import add_key, retire_keys
 from sluice.kit.read_through_cache import Cached
 from sluice.settings import Settings
 from sluice.uploads.content_links import ContentLinks
@@ -253,6 +254,7 @@ class Gate:
 
     made: Assembled
     tenant_id: str
+    data_dir: Path
     secrets: dict[str, str] = field(default_factory=dict)
 
     async def context(self, *checks: ExternalCheckDraft) -> str:
@@ -301,7 +303,7 @@ async def gate(tmp_path: Path) -> AsyncIterator[Gate]:
     )
     async with assembled(settings, ForkedZygote().launched()) as made:
         await upgrade(made.engines.database)
-        yield Gate(made, (await made.services.tenants.create("one", "unlimited")).tenant_id)
+        yield Gate(made, (await made.services.tenants.create("one", "unlimited")).tenant_id, folder)
 
 
 def draft_at(url: str, name: str = "policy", **fields: Any) -> ExternalCheckDraft:
@@ -416,3 +418,16 @@ async def test_a_check_keeps_its_secret_by_its_name_and_none_may_name_a_private_
     assert rotated.old_secret_sealed == before[0].secret_sealed == first.secret_sealed
     with pytest.raises(Invalid, match="external_checks: the URL of policy"):
         await contexts.change(by, context, {"external_checks": (draft_at("https://10.0.0.1/"),)})
+
+
+async def test_secrets_are_sealed_again_with_a_new_key_and_sign_as_before(gate: Gate, receiver: Receiver) -> None:
+    receiver.respond_with(200, answer("accept"))
+    context = await gate.context(draft_at(receiver.url))
+    by = operator_action(gate.tenant_id)
+    await gate.made.services.contexts.rotate_check_secret(by, context, "policy")
+    path = gate.data_dir / "keys" / "buckets.json"
+    secrets = ExternalCheckSecrets(gate.made.engines.database, add_key(path))
+    assert (await secrets.count_old(), await secrets.seal_again(), await secrets.count_old()) == (1, 1, 0)
+    retire_keys(path)
+    await gate.store(context)
+    Webhook(gate.secrets[context]).verify(receiver.got[0].body, receiver.got[0].headers)

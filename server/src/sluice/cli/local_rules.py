@@ -107,4 +107,6 @@ def notes_on(rules: "Rules") -> str:
         notes.append("Not scanned for malware: that needs a service (--context).")
     if rules.policies.need_duplicates:
         notes.append("Not compared with stored files: the policy duplicates needs a service (--context).")
+    if rules.external_checks:
+        notes.append("No external check was asked: that needs a service (--context).")
     return " ".join(notes)

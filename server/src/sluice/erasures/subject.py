@@ -174,4 +174,6 @@ def blank_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
         kept["examined"] = examined
     if kept.get("scanned"):
         kept["scanned"] = dict(kept["scanned"]) | {"detail": "", "member": ""}
+    if kept.get("external"):
+        kept["external"] = [dict(one) | {"sentence": "", "code": None, "details": {}} for one in kept["external"]]
     return kept

@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -25,6 +26,22 @@ MOST_LISTED: Final = repository.MOST_LISTED
 MOST_REPLAYED: Final = 200_000
 _BATCH: Final = 500  # judged in a thread in about 30 ms; between two batches others have their turn
 _RETRY_SECONDS: Final = 10.0
+_HEALTH_REPORTS: Final = 100
+
+
+@dataclass(slots=True)
+class ExternalHealth:
+    """What an external check said in the newest reports of its context.
+
+    Of the questions, `answered` got an answer. `why` is of the newest one without, at `failed_at`; `is_away`: that was
+    the newest question.
+    """
+
+    asked: int = 0
+    answered: int = 0
+    is_away: bool = False
+    why: str = ""
+    failed_at: datetime | None = None
 
 
 class Reports:
@@ -63,6 +80,19 @@ class Reports:
         async with self._database.reading(tenant_id) as connection:
             found = await repository.list_slice(connection, tenant_id, wanted, request)
         return Slice(tuple(VerdictReport.of(record) for record in found.items), found.has_newer, found.has_older)
+
+    async def external_healths(self, tenant_id: str, context_key: str) -> Mapping[str, ExternalHealth]:
+        """Return what the external checks of a context said in its newest reports, by the name of the check."""
+        newest = await self.list_slice(tenant_id, DecisionFilter(context_key), SliceRequest(_HEALTH_REPORTS))
+        healths: dict[str, ExternalHealth] = {}
+        for report in newest.items:
+            for fact in report.facts.external:
+                health = healths.setdefault(fact.name, ExternalHealth())
+                if fact.verdict is None and health.failed_at is None:
+                    health.is_away, health.why, health.failed_at = not health.asked, fact.why, report.created_at
+                health.asked += 1
+                health.answered += fact.verdict is not None
+        return healths
 
     async def count(self, tenant_id: str, wanted: DecisionFilter) -> int:
         """Return how many reports there are, counted to `decisions.repository.MOST_LISTED`."""

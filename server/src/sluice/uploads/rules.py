@@ -168,9 +168,8 @@ def mode_of(check: str, rules: Rules) -> Mode | None:
 def rejection_for(reason: Reason, detail: str, facts: Facts, rules: Rules) -> Rejection:
     """Return the rejection that was decided on earlier, as the facts show it; if they do not, with its detail alone."""
     found = [failure for failure in failures(facts, rules) if failure.reason is reason]
-    # Several external checks give the same reason.
-    exact = (failure for failure in found if failure.detail == detail)
-    return next(exact, found[0] if found else Rejection(reason, detail))
+    # Several external checks may give the same reason: the first of those with the strictest mode decided.
+    return min(found, key=lambda failure: _STRICTEST_FIRST.index(failure.mode), default=Rejection(reason, detail))
 
 
 def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.errors import TooManyRequests
+from sluice.errors import ServiceUnavailable, TooManyRequests
 from sluice.observe.metrics import UPLOADS_WAITING
 from sluice_inspect.sandbox.fair_queue import FairQueue
 
@@ -113,12 +113,15 @@ class UploadSlots:
     async def hold_question(self, tenant_id: str) -> AsyncIterator[None]:
         """Hold one of the tenant's questions to external checks while the block runs.
 
-        Raise `TooManyRequests` if none is free in time. How long a check takes says nothing of how busy the service is,
+        Raise `ServiceUnavailable` if none is free in time: there is no verdict. How long a check takes says nothing of how busy the service is,
         so it is not learned.
         """
         began = self._monotonic()
         try:
-            held = await self._wait(self._asked, tenant_id, "tenant", _ASKED_PER_TENANT)
+            try:
+                held = await self._asked.get(tenant_id, None, timeout=self._wait_seconds)
+            except TimeoutError as fault:
+                raise ServiceUnavailable("external check") from fault
             try:
                 yield
             finally:

@@ -17,6 +17,7 @@ from sluice.api.schemas.contexts import CreateContext, UpdateContext
 from sluice.api.schemas.replays import ReplayOut
 from sluice.api.schemas.reports import full_report
 from sluice.audit import AuditChange
+from sluice.console.pages.external_checks import IF_UNAVAILABLE_WORDS
 from sluice.console.templating import MODE_WORDS, show_period, show_value, show_words
 from sluice.console.visit import Visit, problems_of, redirect, uploader_of
 from sluice.contexts import Context
@@ -26,6 +27,7 @@ from sluice.errors import Invalid, NotFound, SluiceError, Unauthenticated
 from sluice.files.record import RetentionPreview, RetentionRule
 from sluice.kit.clock import utc_now
 from sluice.kit.paging import PageRequest
+from sluice.uploads.reports import ExternalHealth
 from sluice.uploads.statistics import Outcomes
 from sluice.uploads.values import Rules
 
@@ -149,6 +151,8 @@ async def _show(visit: Visit, trial: object = None, errors: Sequence[str] = ()) 
         checks=_CHECKS,
         bucket=next((bucket for bucket in buckets if bucket.config_id == context.storage_config_id), None),
         changes=await _changes(visit, context) if is_admin else (),
+        external_healths=await _external_healths(visit, context) if is_admin and context.external_checks else {},
+        if_unavailable_words=IF_UNAVAILABLE_WORDS,
         trial=trial,
         errors=errors,
         logo_prefix=LOGO_PREFIX,
@@ -165,6 +169,10 @@ async def try_file(visit: Visit) -> Response:
     except SluiceError as error:
         return await _show(visit, errors=error.errors)
     return await _show(visit, trial=full_report(report, visit.request.headers.get("accept-language")))
+
+
+async def _external_healths(visit: Visit, context: Context) -> Mapping[str, ExternalHealth]:
+    return await visit.services.reports.external_healths(visit.tenant_id, context.context_key)
 
 
 async def _changes(visit: Visit, context: Context) -> Sequence[tuple[AuditChange, Sequence[ChangedField]]]:
