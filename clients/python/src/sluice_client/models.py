@@ -281,6 +281,20 @@ class Scanner(Model):
     required: bool
 
 
+class Listed(Model):
+    """An entry of a hash list that the file, or a file in it, was found on."""
+
+    digest: str
+    algorithm: str
+    list: str
+    owner: str
+    reason: str | None
+    member: str | None = None
+    added_by: str | None = None
+    added_by_name: str | None = None
+    expires_at: datetime | None = None
+
+
 class FullReport(SenderReport):
     """The whole report on an upload."""
 
@@ -297,6 +311,9 @@ class FullReport(SenderReport):
     checks: list[Check]
     created_at: datetime
     scanners: list[Scanner] | None = None
+    hash_lists: list[Listed] | None = None
+    members_compared: int | None = None
+    members_missed: str | None = None
 
 
 class Validated(Model):
@@ -645,6 +662,39 @@ class Event(Model):
     tenant_id: str
     sequence: int
     data: dict[str, Any]
+
+
+class HashEntry(Model):
+    """An entry of the tenant's hash lists."""
+
+    digest: str
+    algorithm: str
+    list: str
+    reason: str | None
+    added_by: str
+    added_by_name: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class AddedHash(HashEntry):
+    """An entry that was added, and the stored files that it denies."""
+
+    stored_files: int | None = None
+    quarantine_path: str | None = None
+
+
+class AddedHashes(Model):
+    """The entries as they are now."""
+
+    entries: list[AddedHash]
+
+
+class HashRemoved(Model):
+    """An entry was removed."""
+
+    digest: str
+    removed: bool
 
 
 class WebhookEndpoint(Model):
