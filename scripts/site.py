@@ -47,6 +47,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "how-to/agents.md",
         "how-to/s3.md",
         "how-to/clamd.md",
+        "how-to/hash-lists.md",
         "how-to/icap.md",
         "how-to/yara.md",
         "how-to/external-checks.md",

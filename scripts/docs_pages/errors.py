@@ -75,6 +75,8 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     errors.Invalid: (
         "Correct each named field. Every entry has the form `<field>: <problem>`; nested fields are dotted."
     ),
+    errors.ImportStopped: "Correct the line that the first entry names, and send the file again, whole or from there on.",
+    errors.ImportInterrupted: "Send the file again, whole or from the line after the last that was applied.",
     errors.TooManyRequests: "Wait for `Retry-After` seconds, and send fewer concurrent requests.",
     errors.HeadTooLarge: "Send fewer or shorter header fields, or a shorter address. The entry names the limit.",
     errors.TooManyConnections: "Try again after `Retry-After` seconds, and keep fewer connections open.",

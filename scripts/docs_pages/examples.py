@@ -22,6 +22,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "created_at": "2026-01-31T12:00:00Z",
     "default_bucket": "example-archive",
     "deleted": True,
+    "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "delivery_id": "dlv_01kg8pb5x2f7q9m4t6w8z1c3ry",
     "description": None,
     "display_name": "Claims",
@@ -174,8 +175,29 @@ _ENDPOINT: Final[Mapping[str, Any]] = {
     "secret": "whsec_…",
     "deliveries": 12,
 }
+_HASH: Final[Mapping[str, Any]] = {
+    "digest": VALUES["digest"],
+    "algorithm": "sha256",
+    "list": "deny",
+    "reason": "INC-42",
+    "added_by": "key_01kg8p3w6hf4ys0k2m7vqd9c5x",
+    "added_by_name": "intake form",
+    "expires_at": None,
+    "stored_files": 1,
+    "quarantine_path": (
+        "/api/v1/hash-lists/9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08/quarantine"
+    ),
+}
 IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     **dict.fromkeys(("EndpointOut", "EndpointSecret", "EndpointDeleted", "TestSent", "Recovered"), _ENDPOINT),
+    **dict.fromkeys(("HashEntryOut", "AddedHash"), _HASH),
+    "HashRemoved": {"digest": _HASH["digest"], "removed": True},
+    "HashesImported": {
+        "import_id": "imp_01kg8pc1m4d8s2w6r9n1b5t3xq",
+        "lines": 250000,
+        "added": 249998,
+        "changed": 2,
+    },
     "DeliveryOut": {
         "delivery_id": "dlv_01kg8pb5x2f7q9m4t6w8z1c3ry",
         "endpoint_id": "whk_01kg8pa3k7n5v2x8b4m6q9t1sw",
@@ -370,6 +392,7 @@ LEFT_OUT: Final = frozenset(
         ("FullReport", "yara_rules"),
         ("FullReport", "external_checks"),
         ("ContextOut", "external_checks"),
+        *(("FullReport", name) for name in ("hash_lists", "members_compared", "members_missed")),
         ("UploadOut", "outcome"),
         ("AuditItem", "reason"),
         ("FileMetadata", "expires_at"),
@@ -439,6 +462,11 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("patch", "/api/v1/uploads/{upload_id}"): "File uploaded",
     ("get", "/api/v1/cors"): "Allowed origins found",
     ("put", "/api/v1/cors"): "Allowed origins replaced",
+    ("get", "/api/v1/hash-lists"): "Hash list entries listed",
+    ("post", "/api/v1/hash-lists"): "Hash list entries added",
+    ("post", "/api/v1/hash-lists/import"): "Hash list entries imported",
+    ("delete", "/api/v1/hash-lists/{digest}"): "Hash list entry removed",
+    ("post", "/api/v1/hash-lists/{digest}/quarantine"): "Job created",
     ("get", "/api/v1/events"): "Events listed",
     ("post", "/api/v1/webhook-endpoints"): "Webhook endpoint created",
     ("get", "/api/v1/webhook-endpoints"): "Webhook endpoints listed",
@@ -479,6 +507,17 @@ ANSWERS: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("post", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}/set-default"): {**_CHANGED, "name": "archive-eu"},
     ("post", "/api/v1/files/bulk-delete"): _BEGUN,
     ("post", "/api/v1/files/bulk-restore"): {**_BEGUN, "kind": "bulk_restore"},
+    ("post", "/api/v1/hash-lists/{digest}/quarantine"): {
+        **_BEGUN,
+        "kind": "bulk_quarantine",
+        "params": {
+            "digest": _HASH["digest"],
+            "list": "deny",
+            "reason": "INC-42",
+            "of_installation": False,
+            "member": "",
+        },
+    },
     ("post", "/api/v1/files/export"): {
         **_BEGUN,
         "kind": "export",

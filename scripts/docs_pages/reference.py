@@ -103,6 +103,8 @@ def _endpoint(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
     for media_type, content in one.body.items():
         if content["schema"].get("format") == "binary":
             yield f"Body (`{media_type}`): bytes of the file."
+        elif "properties" not in content["schema"] and "$ref" not in content["schema"]:
+            yield f"Body (`{media_type}`): text."
         else:
             yield f"Body (`{media_type}`):"
             yield _body_table(content["schema"], schemas)
@@ -167,7 +169,7 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
     path = one.path
     for name in (
         *("tenant_id", "context_key", "file_id", "config_id", "api_key_id", "token_id", "locale", "report_id"),
-        *("endpoint_id", "delivery_id", "upload_id", "job_id", "check_name"),
+        *("endpoint_id", "delivery_id", "upload_id", "job_id", "check_name", "digest"),
     ):
         path = path.replace(f"{{{name}}}", str(VALUES[name]))
     method = {"get": "", "head": "--head "}.get(one.method, f"-X {one.method.upper()} ")
@@ -183,6 +185,8 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
     ]
     if "application/offset+octet-stream" in one.body and one.said["requestBody"]["required"]:
         lines += ["-H 'Content-Type: application/offset+octet-stream'", "--data-binary @dent.png"]
+    if "text/csv" in one.body:
+        lines += ["-H 'Content-Type: text/csv'", "--data-binary @hashes.csv"]
     if "application/json" in one.body:
         sent = json.dumps(request_example(one, schemas), indent=2, ensure_ascii=False)
         lines += ["-H 'Content-Type: application/json'", f"-d '{sent}'"]

@@ -211,6 +211,13 @@ export class Sluice {
       this.#follow("list_events", { wait: 30, ...query }, (event) => event.id, true),
   };
 
+  readonly hashLists = {
+    list: (query?: Query<"list_hashes">) => this.#list("list_hashes", query),
+    add: (body: Body<"add_hashes">) => this.#call("add_hashes", { body }),
+    remove: (digest: string) => this.#call("remove_hash", { path: { digest } }),
+    quarantine: (digest: string) => this.#call("quarantine_denied_files", { path: { digest } }),
+  };
+
   readonly webhooks = {
     list: () => this.#call("list_webhook_endpoints", {}),
     create: (body: Body<"create_webhook_endpoint">) => this.#call("create_webhook_endpoint", { body }),

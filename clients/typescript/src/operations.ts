@@ -11,6 +11,7 @@ export const NOT_BY_NAME = {
   append_to_upload: "`upload` sends it for each part",
   get_upload: "`uploads.get` takes the URL of an upload",
   cancel_upload: "`uploads.cancel` takes the URL of an upload",
+  import_hashes: "files of millions of lines: the command `sluice hashes import` sends them",
   discover_uploads: "this client knows what Sluice speaks of tus; the question is for other clients",
 } as const;
 
@@ -71,6 +72,10 @@ export const OPERATIONS = {
   get_cors: "GET /api/v1/cors",
   replace_cors: "PUT /api/v1/cors",
   list_events: "GET /api/v1/events",
+  list_hashes: "GET /api/v1/hash-lists",
+  add_hashes: "POST /api/v1/hash-lists",
+  remove_hash: "DELETE /api/v1/hash-lists/{digest}",
+  quarantine_denied_files: "POST /api/v1/hash-lists/{digest}/quarantine",
   list_webhook_endpoints: "GET /api/v1/webhook-endpoints",
   create_webhook_endpoint: "POST /api/v1/webhook-endpoints",
   get_webhook_endpoint: "GET /api/v1/webhook-endpoints/{endpoint_id}",

@@ -108,7 +108,7 @@ def test_only_known_routes_are_documented_and_only_500_mentions_a_service_failur
 EMPTY = {"204"}  # of resumable uploads: those with which bytes are still missing, and cancellations
 CREATED = {
     *("uploads", "contexts", "webhook-endpoints", "api-keys", "files/upload"),
-    *("files/bulk-delete", "files/bulk-restore", "files/export"),
+    *("files/bulk-delete", "files/bulk-restore", "files/export", "hash-lists", "hash-lists/{digest}/quarantine"),
 }
 
 

@@ -5,6 +5,7 @@ They are recorded in `scripts/docs_pages/rejections.json`. After an intended cha
     SLUICE_TEST_RECORD=1 pytest -n 0 server/tests/api/test_rejections.py && make docs
 """
 
+import hashlib
 import json
 import math
 import os
@@ -54,6 +55,7 @@ class Case:
     content: bytes
     rules: Mapping[str, Any] = field(default_factory=dict)
     stored_before: bool = False
+    denied: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -138,6 +140,7 @@ def cases() -> dict[Reason, Case]:
         Reason.FILENAME_NOT_ALLOWED: Case(
             "note.txt", "another name than asked for", text, enforced("filename_pattern", pattern="[0-9]{6}[.]txt")
         ),
+        Reason.DENIED_FILE: Case("note.txt", "a file on a hash list", text, denied=True),
         Reason.DUPLICATE_FILE: Case("scan.png", "stored already", picture, enforced("duplicates"), stored_before=True),
         Reason.VIRUS_DETECTED: Case("letter.txt", "the EICAR test file", samples.eicar(), scanned),
         Reason.SCAN_INCOMPLETE: Case(
@@ -162,6 +165,9 @@ def test_rejection_has_the_recorded_report_and_sentences(sqlite_local: Service) 
             context = client.create_context(**{"context_key": "claims", "scan_for_viruses": False, **case.rules})
             if case.stored_before:
                 client.store(case.name, case.content, context=context)
+            if case.denied:
+                entry = {"digest": hashlib.sha256(case.content).hexdigest(), "reason": "INC-42"}
+                data(client.post("/hash-lists", {"entries": [entry]}), 201)
             response = client.upload(case.name, case.content, context=context)
             with row(reason):
                 assert_rejected(response, reason.value, 429 if reason in LIMITS else 400)

@@ -28,6 +28,7 @@ NOT_IN_CLIENT = {
     "discover_uploads": "files.upload needs none of what it tells",
     "create_upload": "files.upload sends it for large files",
     "head_upload": "files.upload sends it to continue; uploads.get returns more",
+    "import_hashes": "a file of millions of lines: the command `sluice hashes import` sends it",
     "append_to_upload": "files.upload sends it for large files",
 }
 FLOWS = {"upload_file", "validate_file"}  # more than one call: test_python_client.py runs them

@@ -16,6 +16,7 @@ from sluice_client.operations import (
     Erasures,
     Events,
     Files,
+    HashLists,
     Jobs,
     Messages,
     Quarantine,
@@ -49,6 +50,7 @@ class _Client(Generic[S]):
         self.upload_tokens: UploadTokens[S] = UploadTokens(core, sender)
         self.cors: Cors[S] = Cors(core, sender)
         self.events: Events[S] = Events(core, sender)
+        self.hash_lists: HashLists[S] = HashLists(core, sender)
         self.webhooks: Webhooks[S] = Webhooks(core, sender)
         self.usage: Usage[S] = Usage(core, sender)
         self.audit: Audit[S] = Audit(core, sender)

@@ -315,6 +315,20 @@ class ExternalResult(Model):
     ms: float
 
 
+class Listed(Model):
+    """An entry of a hash list that the file, or a file in it, was found on."""
+
+    digest: str
+    algorithm: str
+    list: str
+    owner: str
+    reason: str | None
+    member: str | None = None
+    added_by: str | None = None
+    added_by_name: str | None = None
+    expires_at: datetime | None = None
+
+
 class FullReport(SenderReport):
     """The whole report on an upload."""
 
@@ -333,6 +347,9 @@ class FullReport(SenderReport):
     scanners: list[Scanner] | None = None
     yara_rules: list[YaraRule] | None = None
     external_checks: list[ExternalResult] | None = None
+    hash_lists: list[Listed] | None = None
+    members_compared: int | None = None
+    members_missed: str | None = None
 
 
 class Validated(Model):
@@ -681,6 +698,39 @@ class Event(Model):
     tenant_id: str
     sequence: int
     data: dict[str, Any]
+
+
+class HashEntry(Model):
+    """An entry of the tenant's hash lists."""
+
+    digest: str
+    algorithm: str
+    list: str
+    reason: str | None
+    added_by: str
+    added_by_name: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class AddedHash(HashEntry):
+    """An entry that was added, and the stored files that it denies."""
+
+    stored_files: int | None = None
+    quarantine_path: str | None = None
+
+
+class AddedHashes(Model):
+    """The entries as they are now."""
+
+    entries: list[AddedHash]
+
+
+class HashRemoved(Model):
+    """An entry was removed."""
+
+    digest: str
+    removed: bool
 
 
 class WebhookEndpoint(Model):

@@ -568,6 +568,38 @@ class Events(Noun[S]):
         return Call("GET", "/events", models.Event, params, cursor="id")
 
 
+class HashLists(Noun[S]):
+    """Files that are denied, or not scanned for malware, by a digest of their bytes."""
+
+    @listing("list_hashes")
+    def list(
+        self,
+        *,
+        list: str | None = None,  # noqa: A002  (its name in the API)
+        algorithm: str | None = None,
+        digest: str | None = None,
+        added_by: str | None = None,
+    ) -> Call[models.HashEntry]:
+        """Iterate over the entries, newest first."""
+        params = given(list=list, algorithm=algorithm, digest=digest, added_by=added_by)
+        return Call("GET", "/hash-lists", models.HashEntry, params)
+
+    @operation("add_hashes")
+    def add(self, entries: Sequence[Mapping[str, Any]]) -> Call[models.AddedHashes]:
+        """Add up to 1,000 entries, each with `digest`, `list`, `reason` and `expires_at`."""
+        return Call("POST", "/hash-lists", models.AddedHashes, body={"entries": entries})
+
+    @operation("remove_hash")
+    def remove(self, digest: str) -> Call[models.HashRemoved]:
+        """Remove an entry."""
+        return Call("DELETE", f"/hash-lists/{segment(digest)}", models.HashRemoved)
+
+    @operation("quarantine_denied_files")
+    def quarantine(self, digest: str) -> Call[models.Job]:
+        """Start a job that puts the stored files with a denied SHA-256 into quarantine."""
+        return Call("POST", f"/hash-lists/{segment(digest)}/quarantine", models.Job)
+
+
 class Webhooks(Noun[S]):
     """Endpoints that events are sent to, and the deliveries. `verify_webhook` is for the receiver."""
 

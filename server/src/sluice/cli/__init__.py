@@ -37,6 +37,7 @@ COMMANDS: Final = ServerCommands(
         },
     },
     local={
+        "hashes": "sluice.cli.local_hashes",
         "keys": "sluice.cli.local_keys",
         "quarantine": "sluice.cli.local_quarantine",
         "receipts": "sluice.cli.local_receipts",

@@ -34,6 +34,7 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
     "Tenant": {
         "contexts": "contexts:group",
         "buckets": "buckets:group",
+        "hashes": "hashes:group",
         "webhooks": "webhooks:group",
         "cors": "audit_log:cors_group",
         "usage": "usage:usage",

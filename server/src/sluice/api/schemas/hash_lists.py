@@ -46,20 +46,22 @@ class AddHashes(RequestBody):
         json_schema_extra={"examples": [{"entries": [{"digest": _EXAMPLE, "list": "deny", "reason": "INC-42"}]}]}
     )
 
-    entries: list[NewHash] = Field(min_length=1, max_length=MOST_ENTRIES)
+    entries: list[NewHash] = Field(
+        min_length=1, max_length=MOST_ENTRIES, description="The entries, of which the last one with a digest counts."
+    )
 
 
 class HashEntryOut(ResponseBody):
     """An entry of the tenant's hash lists."""
 
     digest: str = Field(description="In hexadecimal digits.")
-    algorithm: Algorithm
-    list: HashList
-    reason: str | None
+    algorithm: Algorithm = Field(description="Of the digest.")
+    list: HashList = Field(description="`deny` or `allow`.")
+    reason: str | None = Field(description="Why; null if nothing was said.")
     added_by: str = Field(description="API key ID or user ID.")
-    added_by_name: str
-    created_at: datetime
-    expires_at: datetime | None
+    added_by_name: str = Field(description="The name of it.")
+    created_at: datetime = Field(description="When it was added, or written again.")
+    expires_at: datetime | None = Field(description="From then on it has no effect. Null: never.")
 
     @classmethod
     def of(cls, entry: HashEntry) -> Self:
@@ -93,14 +95,14 @@ class AddedHash(HashEntryOut):
 class AddedHashes(ResponseBody):
     """The entries as they are now."""
 
-    entries: list[AddedHash]
+    entries: list[AddedHash] = Field(description="The entries, each digest once.")
 
 
 class HashRemoved(ResponseBody):
     """An entry was removed."""
 
-    digest: str
-    removed: Literal[True] = True
+    digest: str = Field(description="In hexadecimal digits.")
+    removed: Literal[True] = Field(default=True, description="Always true.")
 
 
 class HashesImported(ResponseBody):

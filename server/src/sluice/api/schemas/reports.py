@@ -92,17 +92,17 @@ class YaraRuleOut(ResponseBody):
 class ListedOut(ResponseBody):
     """An entry of a hash list that the file, or a file in it, was found on."""
 
-    digest: str
-    algorithm: Algorithm
-    list: HashList
+    digest: str = Field(description="In hexadecimal digits.")
+    algorithm: Algorithm = Field(description="Of the digest.")
+    list: HashList = Field(description="`deny` or `allow`.")
     owner: Literal["tenant", "installation"] = Field(description="Whose list it is.")
-    reason: str | None
+    reason: str | None = Field(description="Why it was added.")
     member: str | None = Field(None, exclude_if=is_none, description="The name of the file in it.")
     added_by: str | None = Field(
         None, exclude_if=is_none, description="Who added it; in the report on its own, while the entry is there."
     )
-    added_by_name: str | None = Field(None, exclude_if=is_none)
-    expires_at: datetime | None = Field(None, exclude_if=is_none)
+    added_by_name: str | None = Field(None, exclude_if=is_none, description="The name of it.")
+    expires_at: datetime | None = Field(None, exclude_if=is_none, description="Until when it holds.")
 
 
 class ExternalResultOut(ResponseBody):
