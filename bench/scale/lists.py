@@ -38,6 +38,7 @@ _COLUMNS = (
 )
 _AUDITED = 10  # an entry of the audit log for this many files
 _IN_QUARANTINE = 50  # one of this many files is in quarantine
+_BATCH = 25_000  # rows of one statement, which has a minute
 _JOBS = 10  # a job for this many files
 _JOB_COLUMNS = (
     "job_id, tenant_id, kind, state, params, done, skipped, position, generation, failures, actor_id, actor_name, via, "
@@ -350,8 +351,8 @@ class PostgresRows:
         values = _row("n.n", "lpad(n.n::text, 26, '0')", "now()").replace(
             "FROM contexts c", "FROM generate_series({}, {}) n (n), contexts c"
         )
-        for first in range(1, rows + 1, 100_000):
-            last = min(rows, first + 99_999)
+        for first in range(1, rows + 1, _BATCH):
+            last = min(rows, first + _BATCH - 1)
             self._psql(
                 "SET session_replication_role = replica; "  # disables triggers and foreign keys
                 f"INSERT INTO files ({_COLUMNS}) SELECT {values.replace('{}, {}', f'{first}, {last}', 1)} AND c.tenant_id = '{tenant_id}'"
