@@ -30,6 +30,7 @@ from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import MOST_SAMPLES, WHY, Group, Replay, Unknown, Verdict, digests_in, judge_again
 from sluice.uploads.rules import decide, quarantine_by
 from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
+from sluice_inspect.check_results import CheckFinding, CheckResult
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
 
@@ -268,3 +269,11 @@ def test_a_decision_that_cannot_be_read_is_unknown_and_stops_no_other(broken: di
     replay.add([replace(readable, **broken), readable])
     assert replay.unknown == {Unknown.NOT_READABLE: 1}
     assert replay.would_reject[Reason.EXTENSION_NOT_ALLOWED].count == 1
+
+
+def test_what_checks_in_python_found_is_judged_again() -> None:
+    checked = replace(examined(), checks=(CheckResult("meter", findings=(CheckFinding("no_picture"),)),))
+    facts = replace(WHOLE, examined=checked)
+    assert decide(facts, RULES) is not None
+    before = rejected(Reason.REJECTED_BY_CHECK)
+    assert judge_again(facts, before, RULES, replace(RULES, max_bytes=2000)) == before

@@ -218,7 +218,7 @@ def judge_again(
     failed = list(failures(facts, rules))
     rejection = next((failure for failure in failed if failure.mode is Mode.ENFORCE), None)
     gaps = list(_gaps(facts, earlier, rules, failed, duplicate_changed=duplicate_changed))
-    order = {check: number for number, check in enumerate(checks_of(rules))}
+    order = {check: number for number, check in enumerate(checks_of(rules, facts))}
     gap = _first_gap(gaps, Mode.ENFORCE, rejection, order)
     if gap is not None:
         return gap
