@@ -102,6 +102,7 @@ def target(service_without_probe: Service) -> tuple[ApiClient, dict[str, str]]:
     job = data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)
     return client, webhook_ids(client) | {
         "context_key": context,
+        "check_name": "none",
         "tenant_id": client.tenant_id,
         "api_key_id": client.create_key("metadata").api_key_id,
         "file_id": file_id,

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.engine
 PREFIXES = {"file": "file", "report": "rep", "api_key": "key", "token": "utk", "endpoint": "whk", "delivery": "dlv"}
 PREFIXES |= {"config": "bkt", "job": "job", "upload": "upl", "tenant": "ten"}
 UNKNOWN = {f"{name}_id": f"{prefix}_01hzzzzzzzzzzzzzzzzzzzzzzz" for name, prefix in PREFIXES.items()}
-UNKNOWN["context_key"] = "never_was"
+UNKNOWN["context_key"] = UNKNOWN["check_name"] = "never_was"
 EVER = {"since": "2026-01-01T00:00:00Z", "until": "2126-01-01T00:00:00Z"}
 HOLD, COMMENT, DISABLED = {"reason": "mine now"}, {"comment": "mine now"}, {"status": "disabled"}
 CREDENTIAL = {"access_key_id": "A" * 16, "secret_access_key": "secret"}
@@ -72,8 +72,11 @@ def owner(service: Service) -> Owner:
     context = client.create_context(context_key="of_the_owner")
     buckets = data(client.get(client.buckets))
     stored = data(client.upload(context=context), 201)
+    check = {"name": "owned", "url": "http://127.0.0.1:9/check", "if_unavailable": "accept", "timeout_seconds": 1}
+    data(client.patch(f"/contexts/{context}", {"external_checks": [check]}))
     ids = {
         "context_key": context,
+        "check_name": "owned",
         "file_id": stored["file_id"],
         "report_id": stored["report_id"],
         "api_key_id": client.create_key("metadata").api_key_id,

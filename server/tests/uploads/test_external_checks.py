@@ -322,6 +322,7 @@ async def test_a_check_reads_the_bytes_of_its_question_and_its_sentence_reaches_
     set_state(app, gate.made.services, None, gate.made.healths, MetricsDesk(MetricsReaders(None), ()))  # type: ignore[arg-type]
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://sluice.test")
     read: list[httpx.Response] = []
+    written: list[Path] = []
 
     def fetch(url: str, **headers: str) -> httpx.Response:
         path = url.partition("/api")[1] + url.partition("/api")[2]
@@ -329,6 +330,7 @@ async def test_a_check_reads_the_bytes_of_its_question_and_its_sentence_reaches_
 
     def reject(request: Received) -> tuple[int, dict[str, str], bytes]:
         url = request.event["content"]["url"]
+        written.extend(path for path in (gate.data_dir / "objects").rglob("*") if path.is_file())
         read.extend([fetch(url), fetch(url, Range="bytes=2-5"), fetch(url, Range="bytes=99-"), fetch(f"{url}x")])
         said = answer("reject", sentence="No invoices here.", code="invoice", details={"model": "secret"})
         return 200, {}, said
@@ -346,6 +348,7 @@ async def test_a_check_reads_the_bytes_of_its_question_and_its_sentence_reaches_
     report = report_of(refused.value)
     assert (question["report_id"], question["size"], question["type"]) == (report.report_id, len(TEXT), "text/plain")
     assert refused.value.errors == ("rejected_by_check",)
+    assert written == []  # before the verdict
     stored = await gate.report(report.report_id)
     (fact,) = stored.facts.external
     assert (fact.sentence, fact.code, fact.details) == ("No invoices here.", "invoice", {"model": "secret"})

@@ -140,7 +140,7 @@ class ContentLinks:
 
 
 def _socket(folder: Path, number: str) -> Path:
-    return folder / f"content-{number}.sock"
+    return folder / f"c{number}.sock"  # short: the path of a socket has about 100 bytes
 
 
 class _OwnContent:

@@ -136,7 +136,7 @@ class ExternalChecks:
             secrets = [self._sealer.open(one, bound_to=binding) for one in sealed]
         except CannotOpen as fault:
             raise NoAnswer("its secret cannot be read here: the keyring lacks a key") from fault
-        body = json.dumps({**question, "check": check.name}, separators=(",", ":"), ensure_ascii=False).encode()
+        body = json.dumps({**question, "check": check.name}, separators=(",", ":")).encode()
         # A connection for each question: none is used again for another host behind the same address.
         poster = SignedPoster(
             check.url, secrets, self._allowed, self._tls, resolve=self._resolve, seconds=check.timeout_seconds
