@@ -33,6 +33,7 @@ SCREENS = (
     *("/files/all?context=claims&action=restore", "/jobs", "/jobs/{job_id}", "/rejections"),
     *("/jobs/new", "/jobs/new?context=claims", "/erasures/new", "/erasures/new?uploaded_by=nobody"),
     *("/rejections?state=reviewed", "/reports", "/reports/{report_id}", "/quarantine", "/quarantine/{quarantined_id}"),
+    *("/hashes", "/hashes/new"),
     *("/contexts", "/contexts/new", "/contexts/claims", "/contexts/claims/edit", "/buckets", "/buckets/new", "/keys"),
     *("/keys/new", "/tokens", "/tokens/new", "/integrate", "/webhooks", "/webhooks/new", "/webhooks/{endpoint_id}"),
     *("/audit", "/{actor}", "/keys/{api_key_id}", "/users", "/users/new"),
