@@ -29,7 +29,7 @@ _IS_ALLOWED: ColumnElement[bool] = _columns.list == literal_column("'allow'")  #
 
 # The digests of an upload, and of members of it, that are on a list of its tenant or of the installation. SQLite takes
 # no lists: it gets the digests of each length one behind another.
-_FIND_POSTGRES: Final = f"""
+LISTED_SQL: Final = f"""
 SELECT coalesce(json_agg(json_build_array(encode(digest, 'hex'), list, reason, tenant_id = '{INSTALLATION}')),
                 '[]'::json) AS entries
   FROM hash_entries
@@ -54,7 +54,7 @@ SELECT json_group_array(json_array(lower(hex(digest)), list, reason, tenant_id =
    AND digest IN (SELECT digest FROM asked)
    AND (expires_at IS NULL OR expires_at > strftime('%Y-%m-%d %H:%M:%f000', 'now'))
 """  # noqa: S608  (composed of constants)
-_LISTED: Final = Statement(postgres=_FIND_POSTGRES, sqlite=[_FIND_SQLITE], types={"entries": JSON()})
+_LISTED: Final = Statement(postgres=LISTED_SQL, sqlite=[_FIND_SQLITE], types={"entries": JSON()})
 
 
 async def find_listed(database: Database, tenant_id: str, digests: Sequence[bytes]) -> Sequence[ListedHash]:
