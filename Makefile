@@ -201,7 +201,7 @@ bench: venv-dev servers ## Measure against an afternoon's service, as ratios (AR
 bench-profile: venv-dev servers ## Divide the CPU of a small upload by layer (ARGS="--store local", "--scan", "--against CHECKOUT")
 	@$(BIN)/python -m bench.profile $(ARGS)
 
-bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "lists", "memory", "neighbours", "processes", "replay", "soak", "start" or "throughput"; "--json FILE")
+bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "hashes", "lists", "memory", "neighbours", "processes", "replay", "soak", "start" or "throughput"; "--json FILE")
 	@$(BIN)/python -m bench.scale $(ARGS)
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.scale import deletes, lists, memory, neighbours, processes, replay, soak, start, throughput
+from bench.scale import deletes, hashes, lists, memory, neighbours, processes, replay, soak, start, throughput
 
 _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
     "deletes": lambda folder, options: deletes.measure(folder, rows=options.deletes),
+    "hashes": lambda folder, options: hashes.measure(folder, rows=options.rows),
     "lists": lambda folder, options: lists.measure(folder, rows=options.rows, sqlite_rows=options.sqlite_rows),
     "memory": lambda folder, options: memory.measure(folder, megabytes=options.megabytes, at_once=options.at_once),
     "neighbours": lambda folder, options: neighbours.measure(folder, uploads=options.uploads),
@@ -27,7 +28,7 @@ def main() -> int:
     """Run the chosen measurement."""
     parser = argparse.ArgumentParser(prog="bench.scale", description=__doc__)
     parser.add_argument("kind", choices=_KINDS)
-    parser.add_argument("--rows", type=int, default=10_000_000, help="lists: files of the large tenant on PostgreSQL")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="lists: files on PostgreSQL; hashes: entries")
     parser.add_argument("--sqlite-rows", type=int, default=1_000_000, help="lists: files of the large tenant on SQLite")
     parser.add_argument("--deletes", type=int, default=100_000, help="deletes: files that one job deletes")
     parser.add_argument("--megabytes", type=int, default=500, help="memory: size of each upload")

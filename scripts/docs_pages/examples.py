@@ -507,6 +507,7 @@ ANSWERS: Final[Mapping[tuple[str, str], Mapping[str, Any]]] = {
     ("post", "/api/v1/tenants/{tenant_id}/storage-configs/{config_id}/set-default"): {**_CHANGED, "name": "archive-eu"},
     ("post", "/api/v1/files/bulk-delete"): _BEGUN,
     ("post", "/api/v1/files/bulk-restore"): {**_BEGUN, "kind": "bulk_restore"},
+    ("post", "/api/v1/hash-lists"): {"entries": [{**_HASH, "created_at": VALUES["created_at"]}]},
     ("post", "/api/v1/hash-lists/{digest}/quarantine"): {
         **_BEGUN,
         "kind": "bulk_quarantine",

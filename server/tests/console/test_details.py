@@ -1,11 +1,12 @@
 """The pages of one thing: the history of a file, a key and its uploads, a bucket and its probe, scans, test uploads."""
 
+import hashlib
 import re
 
 import pytest
 
 from tests.api.responses import data
-from tests.api.samples import eicar
+from tests.api.samples import TEXT, eicar
 from tests.console.users import User, match, signed_in
 from tests.scanning.waiting import until
 from tests.servers.radosgw import RadosGateway
@@ -58,6 +59,22 @@ def test_history_of_a_file_in_quarantine_is_for_reviewers_too(client: ApiClient,
     entries = history(admin.get(f"/quarantine/{file_id}").text)
     assert entries[:3] == ["Quarantine downloaded by Ada", *uploaded]
     assert history(admin.get(f"/files/{file_id}").text) == entries
+
+
+def test_report_of_a_denied_file_names_the_entry_who_added_it_and_why(client: ApiClient, admin: User) -> None:
+    context, digest = client.create_context(), hashlib.sha256(TEXT).hexdigest()
+    client.store("first.txt", TEXT, context=context)
+    shown = admin.post("/hashes/new", digest=digest.upper(), list="deny", reason="INC-42")
+    page = admin.get(shown.headers["location"].removeprefix("/console")).text
+    assert "1 stored file has it" in page
+    report_id = client.upload("second.txt", TEXT, context=context).headers["sluice-report-id"]
+    page = admin.get(f"/reports/{report_id}").text
+    assert all(text in page for text in ("Deny, of the tenant", "INC-42", "Ada", f"/console/hashes?digest={digest}"))
+    assert admin.post("/hashes/import", lines=f"{digest[:40]}\n{digest[:32]},deny,why").status_code == 303
+    assert "3 of 3 entries" in admin.get("/hashes").text
+    assert "1 of 1 entries" in admin.get("/hashes?algorithm=md5").text
+    assert admin.post(f"/hashes/{digest}/remove").status_code == 303
+    assert "2 of 2 entries" in admin.get("/hashes").text
 
 
 @pytest.mark.engine

@@ -53,6 +53,10 @@ FAILED: Final[dict[str, tuple[dict[str, str], int, str, str]]] = {
     "/users/{user_id}/sessions": ({}, 303, "", ""),
     "/users/{user_id}/remove": ({}, 303, "", ""),
     "/integrate": ({"context": "{context_key}", "sample": "x"}, 422, "Integrate", 'value="{context_key}" selected'),
+    "/hashes/new": ({"digest": "kept", "list": "deny"}, 422, "Add entries", 'value="kept"'),
+    "/hashes/import": ({"lines": "kept"}, 422, "Add entries", "kept</textarea>"),
+    "/hashes/{digest}/remove": ({}, 303, "", ""),
+    "/hashes/{digest}/quarantine": ({}, 303, "", ""),
     "/webhooks/new": ({"url": "ftp://kept.example"}, 422, "Add an endpoint", "ftp://kept.example"),
     "/webhooks/{endpoint_id}/edit": ({"url": "ftp://kept.example"}, 422, "Edit the endpoint", "ftp://kept.example"),
     "/webhooks/{endpoint_id}/test": ({}, 422, "{url}", ""),
@@ -95,6 +99,7 @@ def ids(client: ApiClient, s3: object, admin: User) -> dict[str, str]:
         "endpoint_id": endpoint,
         "recovered_id": recovered,
         "url": url,
+        "digest": "0" * 64,
     }
 
 

@@ -730,7 +730,7 @@ class HashRemoved(Model):
     """An entry was removed."""
 
     digest: str
-    removed: bool
+    removed: bool = True
 
 
 class WebhookEndpoint(Model):

@@ -78,6 +78,7 @@ NAVIGATION: Final[Sequence[NavigationEntry]] = (
     NavigationEntry("Setup", "Keys", "/console/keys", (Scope.ADMIN,), ("/console/tokens",)),
     NavigationEntry("Setup", "Users", "/console/users", (Scope.ADMIN,)),
     NavigationEntry("Setup", "Integrate", "/console/integrate", (Scope.METADATA,)),
+    NavigationEntry("Setup", "Hash lists", "/console/hashes", (Scope.METADATA,)),
     NavigationEntry("Setup", "Webhooks", "/console/webhooks", (Scope.ADMIN,)),
     NavigationEntry("Record", "Audit", "/console/audit", (Scope.ADMIN,)),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
-from sqlalchemy import JSON, ColumnElement, delete, func, literal_column, or_, select, update
+from sqlalchemy import JSON, ColumnElement, delete, func, literal_column, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -22,6 +22,7 @@ MOST_LISTED: Final = 10_000  # entries of a list that can be paged to
 MOST_COMPARED: Final = 100_000  # of the newest entries, those that are compared with a filter that is in no index
 MOST_ASKED: Final = 1000  # digests of one statement
 
+_KEY: Final = ("tenant_id", "digest")
 _columns = hash_entries.c
 _ENTRY = [_columns[name] for name in HashEntry.__slots__]
 _counts = hash_entry_counts.c
@@ -29,7 +30,7 @@ _IS_ALLOWED: ColumnElement[bool] = _columns.list == literal_column("'allow'")  #
 
 # The digests of an upload, and of members of it, that are on a list of its tenant or of the installation. SQLite takes
 # no lists: it gets the digests of each length one behind another.
-_FIND_POSTGRES: Final = f"""
+LISTED_SQL: Final = f"""
 SELECT coalesce(json_agg(json_build_array(encode(digest, 'hex'), list, reason, tenant_id = '{INSTALLATION}')),
                 '[]'::json) AS entries
   FROM hash_entries
@@ -54,7 +55,21 @@ SELECT json_group_array(json_array(lower(hex(digest)), list, reason, tenant_id =
    AND digest IN (SELECT digest FROM asked)
    AND (expires_at IS NULL OR expires_at > strftime('%Y-%m-%d %H:%M:%f000', 'now'))
 """  # noqa: S608  (composed of constants)
-_LISTED: Final = Statement(postgres=_FIND_POSTGRES, sqlite=[_FIND_SQLITE], types={"entries": JSON()})
+# One statement for all entries of a batch: an import writes millions.
+_PUT_POSTGRES: Final = text(
+    """
+INSERT INTO hash_entries AS known (tenant_id, digest, list, reason, added_by_id, added_by_name, created_at, expires_at)
+SELECT CAST(:tenant_id AS varchar), given.*
+  FROM unnest(CAST(:digest AS bytea[]), CAST(:list AS varchar[]), CAST(:reason AS varchar[]),
+              CAST(:added_by_id AS varchar[]), CAST(:added_by_name AS varchar[]), CAST(:created_at AS timestamptz[]),
+              CAST(:expires_at AS timestamptz[])) AS given
+ON CONFLICT (tenant_id, digest) DO UPDATE
+   SET list = excluded.list, reason = excluded.reason, added_by_id = excluded.added_by_id,
+       added_by_name = excluded.added_by_name, created_at = excluded.created_at, expires_at = excluded.expires_at
+ WHERE known.tenant_id = :tenant_id
+"""
+)
+_LISTED: Final = Statement(postgres=LISTED_SQL, sqlite=[_FIND_SQLITE], types={"entries": JSON()})
 
 
 async def find_listed(database: Database, tenant_id: str, digests: Sequence[bytes]) -> Sequence[ListedHash]:
@@ -82,12 +97,17 @@ async def put(connection: Connection, tenant_id: str, entries: Sequence[HashEntr
     """Write entries of one tenant, each with another digest; an entry with the same digest is replaced."""
     await _lock(connection, tenant_id)
     known = await _load_lists(connection, tenant_id, [entry.digest for entry in entries])
-    rows = [{name: getattr(entry, name) for name in HashEntry.__slots__} for entry in entries]
-    upsert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
-    statement = upsert(hash_entries)
-    changed = {name: statement.excluded[name] for name in HashEntry.__slots__ if name not in {"tenant_id", "digest"}}
-    statement = statement.on_conflict_do_update(index_elements=["tenant_id", "digest"], set_=changed)
-    await connection.execute(statement, rows)
+    if connection.dialect.name == "postgresql":
+        of_each = (name for name in HashEntry.__slots__ if name != "tenant_id")
+        arrays: dict[str, Any] = {name: [getattr(entry, name) for entry in entries] for name in of_each}
+        await connection.execute(_PUT_POSTGRES, {"tenant_id": tenant_id, **arrays})
+    else:
+        statement = sqlite_insert(hash_entries)
+        changed = {name: statement.excluded[name] for name in HashEntry.__slots__ if name not in _KEY}
+        statement = statement.on_conflict_do_update(index_elements=_KEY, set_=changed)
+        await connection.execute(
+            statement, [{name: getattr(one, name) for name in HashEntry.__slots__} for one in entries]
+        )
     sums = Counter((entry.list, len(entry.digest)) for entry in entries)
     sums.subtract((on, len(digest)) for digest, on in known.items())
     await _count(connection, tenant_id, sums)

@@ -191,6 +191,9 @@ def parse_line(number: int, line: str, default_list: HashList, now: datetime) ->
     """
     if not line.strip():
         return None
+    digest = parse_digest(line.strip())
+    if digest is not None and default_list == "deny":
+        return EntryDraft(digest)
     try:
         (cells,) = csv.reader([line], strict=True)
     except (csv.Error, ValueError) as fault:

@@ -184,6 +184,7 @@ def _filter(visit: Visit) -> DecisionFilter:
 async def show(visit: Visit) -> Response:
     """Show one report."""
     verdict = await visit.services.reports.get(visit.tenant_id, visit.request.path_params["report_id"])
+    listed = () if verdict.facts.listed is None else verdict.facts.listed.entries
     same = DecisionFilter(context_key=verdict.context_key, reason=verdict.reason, only_failed=True)
     others = (
         await visit.services.reports.list_slice(visit.tenant_id, same, SliceRequest(6))
@@ -192,7 +193,9 @@ async def show(visit: Visit) -> Response:
     )
     return visit.page(
         "rejections/show.html",
-        report=full_report(verdict, _language(visit)),
+        report=full_report(
+            verdict, _language(visit), await visit.services.hash_lists.find_all(visit.tenant_id, listed)
+        ),
         languages=_LANGUAGES,
         others=[other for other in others.items if other.report_id != verdict.report_id][:5] if others else [],
     )
