@@ -38,7 +38,6 @@ _COLUMNS = (
 )
 _AUDITED = 10  # an entry of the audit log for this many files
 _IN_QUARANTINE = 50  # one of this many files is in quarantine
-_BATCH = 25_000  # rows of one statement, which has a minute
 _JOBS = 10  # a job for this many files
 _JOB_COLUMNS = (
     "job_id, tenant_id, kind, state, params, done, skipped, position, generation, failures, actor_id, actor_name, via, "
@@ -351,25 +350,22 @@ class PostgresRows:
         values = _row("n.n", "lpad(n.n::text, 26, '0')", "now()").replace(
             "FROM contexts c", "FROM generate_series({}, {}) n (n), contexts c"
         )
-        for first in range(1, rows + 1, _BATCH):
-            last = min(rows, first + _BATCH - 1)
-            self._psql(
-                "SET session_replication_role = replica; "  # disables triggers and foreign keys
+        for first in range(1, rows + 1, 100_000):
+            last = min(rows, first + 99_999)
+            self._insert(
                 f"INSERT INTO files ({_COLUMNS}) SELECT {values.replace('{}, {}', f'{first}, {last}', 1)} AND c.tenant_id = '{tenant_id}'"
             )
             if models is not None:
                 some = f"generate_series({first}, {last}) n (n)"
-                copied = _decisions("n.n", "lpad(n.n::text, 16, '0')", models, f"'{_YESTERDAY.isoformat()}'", some)
-                self._psql(f"SET session_replication_role = replica; {copied}")
+                self._insert(_decisions("n.n", "lpad(n.n::text, 16, '0')", models, f"'{_YESTERDAY.isoformat()}'", some))
             print(f"\r{last:,} rows ", end="", flush=True)
-        self._psql(_usage(tenant_id, rows))
+        self._insert(_usage(tenant_id, rows))
         entry = _audit_row("lpad(n::text, 26, '0')", "now()", f"'{tenant_id}'")
-        self._psql(
-            "SET session_replication_role = replica; "  # noqa: S608  (constants)
-            f"INSERT INTO audit_events ({_AUDIT_COLUMNS}) SELECT {entry} FROM generate_series(1, {rows // _AUDITED}) n"
+        self._insert(
+            f"INSERT INTO audit_events ({_AUDIT_COLUMNS}) SELECT {entry} FROM generate_series(1, {rows // _AUDITED}) n"  # noqa: S608  (constants)
         )
         job = _job_row("lpad(n::text, 26, '0')", "now()", f"'{tenant_id}'")
-        self._psql(f"INSERT INTO jobs ({_JOB_COLUMNS}) SELECT {job} FROM generate_series(1, {rows // _JOBS}) n")  # noqa: S608  (constants)
+        self._insert(f"INSERT INTO jobs ({_JOB_COLUMNS}) SELECT {job} FROM generate_series(1, {rows // _JOBS}) n")  # noqa: S608  (constants)
         for line in indexes:
             self._execute_long(line.partition("=")[2])
         for table in ("files", "jobs", "decisions", "audit_events"):
@@ -378,15 +374,20 @@ class PostgresRows:
     def _psql(self, statement: str) -> str:
         return self._server.psql(statement, database=self._database)
 
+    def _insert(self, statement: str) -> None:
+        """Insert rows without triggers and foreign keys."""
+        asyncio.run(_execute(self.url, "SET session_replication_role = replica", statement))
+
     def _execute_long(self, statement: str) -> None:
         asyncio.run(_execute(self.url, statement))
 
 
-async def _execute(url: str, statement: str) -> None:
+async def _execute(url: str, *statements: str) -> None:
     database = Database(url, postgres=PostgresOptions(statement_seconds=None))
     async with database.engine.connect() as connection:
         outside = await connection.execution_options(isolation_level="AUTOCOMMIT")
-        await outside.exec_driver_sql(statement)
+        for statement in statements:
+            await outside.exec_driver_sql(statement)
     await database.aclose()
 
 

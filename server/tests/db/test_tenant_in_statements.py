@@ -86,7 +86,9 @@ _READS: Final = {
     "an operator may ask for all tenants": (
         "contexts.repository.largest_scanned files.repository.quarantine.list_quarantined tenants.repository.list_all"
     ),
-    "the operator seals the secrets of all tenants again": "webhooks.repository.list_of_all_tenants",
+    "the operator seals the secrets of all tenants again": (
+        "webhooks.repository.list_of_all_tenants contexts.repository.list_with_checks"
+    ),
     "the audit compares rows of all tenants": "files.repository.reading.list_stored",
     "an invariant over all tenants": (
         "buckets.repository.find_tenants_without_default files.repository.due.find_overdue"
