@@ -6,10 +6,11 @@ A check is called as `check(source, facts)` in the locked child, after the check
 that its module has not imported.
 """
 
+# ruff: noqa: PLC0415  (importlib.metadata loads more than a command that checks a few files needs)
+
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from itertools import islice
 from types import FrameType, MappingProxyType
 from typing import Final
@@ -42,11 +43,15 @@ class _OutOfTime(BaseException):
 
 def installed_checks() -> frozenset[str]:
     """Return the names of all checks that installed packages offer. Loads none."""
+    from importlib.metadata import entry_points
+
     return frozenset(entry_points(group=GROUP).names)
 
 
 def load(names: Sequence[str]) -> None:
     """Load these checks, and no others. Raise `LookupError` if one is not installed, and what its import raises."""
+    from importlib.metadata import entry_points
+
     found = {each.name: each for each in entry_points(group=GROUP)}
     if missing := [name for name in names if name not in found]:
         raise LookupError(f"no installed package offers the check {missing[0]}")

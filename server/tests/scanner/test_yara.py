@@ -13,9 +13,12 @@ from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.several import ConfiguredScanner, SeveralScanners
 from sluice.scanner.yara import YaraScanner
+from sluice.settings import Settings
+from sluice.wiring.engines import make_scanner
+from sluice.wiring.refusal import StartRefused
 from sluice_inspect.sandbox.dispatch import FileJob
 from sluice_inspect.sandbox.engine import ZygoteSandbox
-from sluice_inspect.sandbox.protocol import CompiledRules, Completed, OperatorRules, RunResult
+from sluice_inspect.sandbox.protocol import CompiledRules, Completed, OperatorRules, RulesBroken, RunResult
 from sluice_inspect.sandbox.rules import compile_rules
 from tests.inspection.threats.packed_files import zipped
 from tests.rows import each_row
@@ -171,3 +174,49 @@ async def test_report_of_a_worker_is_never_clean_unless_it_is_as_it_should_be(
     await scanner.start()
     assert isinstance(await scanned(scanner, seal(b"words")), kind)
     await scanner.aclose()
+
+
+async def test_required_rules_that_are_broken_refuse_the_start_and_optional_ones_do_not(
+    folder: Path, seal: Seal
+) -> None:
+    (folder / "b.yar").write_text("rule Broken {", encoding="utf-8")
+    required = Settings(scanner=("builtin", "yara"), yara_rules=folder, verdict_cache=0)
+    with pytest.raises(StartRefused, match=r"SLUICE_YARA_RULES: b\.yar:1: syntax error"):
+        await make_scanner(required, InProcessSandbox())
+    optional = required.model_copy(update={"scanner_optional": ("yara",)})
+    scanner = await make_scanner(optional, InProcessSandbox())
+    result = await scanned(scanner, seal(b"first words"))
+    await scanner.aclose()
+    assert isinstance(result, Clean)
+    assert [(one.engine, one.outcome) for one in result.each] == [("builtin", "clean"), ("yara", "unavailable")]
+
+
+@each_row(
+    "settings, lacks",
+    [
+        ({"scanner": "clamd,yara"}, "SLUICE_SCANNER has yara, which needs SLUICE_YARA_RULES"),
+        ({"yara_rules": "rules"}, "SLUICE_YARA_RULES is set, which needs yara in SLUICE_SCANNER"),
+    ],
+)
+def test_engine_and_folder_need_each_other(settings: dict[str, str], lacks: str) -> None:
+    with pytest.raises(ValueError, match=lacks):
+        Settings.model_validate(settings)
+
+
+async def test_folder_is_not_left_by_links_or_includes(tmp_path: Path) -> None:
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    (tmp_path / "secret.txt").write_text("a secret", encoding="utf-8")
+    (rules / "a.yar").write_text('/**/include /* */ "../secret.txt"', encoding="utf-8")
+    with pytest.raises(RulesBroken, match=r"a\.yar:1: it includes a file outside of the folder"):
+        await compile_rules(rules)
+    (rules / "a.yar").unlink()
+    (rules / "a.yar").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(RulesBroken, match=r"a\.yar: it is a link to a file outside of the folder"):
+        await compile_rules(rules)
+    (rules / "a.yar").unlink()
+    (rules / "part.inc").write_text("rule Part { condition: filesize == 3 }", encoding="utf-8")
+    (rules / "a.yar").write_text('include "part.inc"\nrule Whole { condition: Part }', encoding="utf-8")
+    compiled = await compile_rules(rules)
+    os.close(compiled.rules.fd)
+    assert compiled.files == 1
