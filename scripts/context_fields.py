@@ -55,10 +55,10 @@ def context_fields() -> str:
 
 
 def _field(schema: str, name: str, described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a field that an option can hold; nothing for an object."""
+    """Return a field that an option can hold; nothing for an object, or a list of objects."""
     kinds = described.get("anyOf", [described])
     one = next(kind for kind in kinds if kind.get("type") != "null")
-    if one.get("type") not in {"string", "integer", "boolean", "array"}:
+    if one.get("type") not in {"string", "integer", "boolean", "array"} or "$ref" in one.get("items", {}):
         return {}
     words = described.get("description") or one.get("description") or IN_SCHEMA.get(schema, {}).get(name)
     field = {"type": one["type"], "description": words or meaning_of(name)}

@@ -108,6 +108,7 @@ def test_safe_methods_change_nothing(client: ApiClient) -> None:
     stored = data(client.upload(context=context), 201)
     ids = webhook_ids(client) | {
         "context_key": context,
+        "check_name": "none",
         "file_id": stored["file_id"],
         "report_id": stored["report_id"],
         "tenant_id": client.tenant_id,

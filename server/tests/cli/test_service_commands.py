@@ -84,6 +84,7 @@ COMMANDS = {
     "get_cors": "cors show",
     "replace_cors": "cors set https://www.example.com",
     "list_events": "events list",
+    "rotate_check_secret": "contexts rotate-check-secret claims invoices",
     "list_webhook_endpoints": "webhooks list",
     "create_webhook_endpoint": "webhooks create https://www.example.com/hook",
     "get_webhook_endpoint": "webhooks show whk_1",

@@ -46,6 +46,7 @@ BODIES: Final[Mapping[str, Any]] = {
 }
 SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
     "bucket.made_default": ("config_id", "another_id"),  # the default cannot be deleted
+    "context.check_secret_rotated": ("context_key", "checked_key"),
     "context.held": ("context_key", "free_key"),
     "context.unheld": ("context_key", "held_key"),
     "file.held": ("file_id", "free_id"),
@@ -84,6 +85,8 @@ def owner(deployment: Deployment) -> tuple[ApiClient, Mapping[str, str]]:
         ids = {"context_key": client.create_context(), "tenant_id": client.tenant_id, "api_key_id": key_id}
         ids["token_id"] = data(client.post("/upload-tokens", {"context": ids["context_key"]}), 201)["token_id"]
         ids["file_id"] = client.store(context=ids["context_key"])
+        check = {"name": "policy", "url": "http://127.0.0.1:9/check"}
+        ids |= {"checked_key": client.create_context(external_checks=[check]), "check_name": check["name"]}
         ids |= _kept_ids(client)  # before there is a bucket, in which nothing could be stored
         for name in ("first", "another_id", "config_id"):
             ids[name] = data(client.post(client.buckets, {**NEW_BUCKET, "name": name}), 201)["config_id"]

@@ -152,7 +152,7 @@ def create(
     """Create a context. The API key needs the scope `admin`. `sluice apply` keeps several in a file."""
     sent = body_of({"context_key": key, **rules}, field, body)
     made = service.data("POST", _PATH, body={"display_name": key, **sent})
-    output.done(made, f"Created the context {made['context_key']}.", json=json)
+    _done(made, f"Created the context {made['context_key']}.", json=json)
 
 
 @group.command()
@@ -172,7 +172,34 @@ def update(
     sent = body_of(rules | ({"allowed_extensions": []} if all_extensions else {}), field, body)
     if not sent:
         raise CommandRefused("Nothing to change: name what should be different.", Exit.USAGE)
-    output.done(service.data("PATCH", f"{_PATH}/{segment(key)}", body=sent), f"Changed the context {key}.", json=json)
+    _done(service.data("PATCH", f"{_PATH}/{segment(key)}", body=sent), f"Changed the context {key}.", json=json)
+
+
+def _done(context: Mapping[str, Any], sentence: str, *, json: bool) -> None:
+    """Print that a context was made or changed, and the secrets of its new external checks."""
+    output.done(context, sentence, json=json)
+    for check in context.get("external_checks", ()):
+        if "secret" in check and not json:
+            output.say(f"The secret of the check {check['name']}, shown now and never again:")
+            output.line(check["secret"])
+
+
+@group.command("rotate-check-secret")
+@on_service
+def rotate_check_secret(
+    key: Key,
+    check: Annotated[str, typer.Argument(metavar="CHECK", help="Name of the external check.")],
+    *,
+    service: Service,
+    json: Json = False,
+) -> None:
+    """Give an external check a new secret, and print it, which is done once. The old one signs too for 24 hours."""
+    made = service.data("POST", f"{_PATH}/{segment(key)}/external-checks/{segment(check)}/rotate-secret")
+    if json:
+        output.as_json(made)
+        return
+    output.say(f"The new secret of {check}, shown now and never again:")
+    output.line(made["secret"])
 
 
 @group.command()
