@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 
 from tests.api.responses import assert_error, assert_not_found, assert_rejected, assert_validation_error, data, page
 from tests.api.samples import TEXT, eicar, noise, zip_of
+from tests.cli.forked import run_forked
 from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Service
@@ -185,3 +187,31 @@ def test_entries_need_a_digest_and_belong_to_their_tenant(client: ApiClient) -> 
     assert page(other.get("/hash-lists"))[0] == []
     assert_not_found(other.delete(f"/hash-lists/{digest_of(TEXT)}"))
     other.store("a.txt", TEXT, context=other.create_context())
+
+
+def test_entries_of_the_installation_hold_for_every_tenant_and_name_no_operator(
+    client: ApiClient, context: str, tmp_path: Path
+) -> None:
+    service, out, err = client.service, tmp_path / "out", tmp_path / "err"
+    content = noise(4321)
+
+    def run(*words: str) -> str:
+        arguments = ["hashes", *words, "--installation", "--json"]
+        assert run_forked(arguments, service.environment, tmp_path, out, err) == 0, err.read_text()
+        return out.read_text()
+
+    (tmp_path / "feed.csv").write_text(f"{digest_of(content)},deny,feed\n{digest_of(TEXT, 'md5')}\n")
+    run("import", str(tmp_path / "feed.csv"))
+    try:
+        refused = client.upload("a.zzz", content, context=context)
+        assert_rejected(refused, "denied_file")
+        (entry,) = data(client.get(f"/reports/{refused.headers['sluice-report-id']}"))["hash_lists"]
+        assert (entry["owner"], entry["reason"], "added_by" in entry) == ("installation", "feed", False)
+        assert page(client.get("/hash-lists"))[0] == []
+        assert_not_found(client.delete(f"/hash-lists/{digest_of(content)}"))
+        assert digest_of(content) in run("list")
+    finally:
+        run("remove", digest_of(content))
+        run("remove", digest_of(TEXT, "md5"))
+    stored = data(client.upload("a.zzz", content, context=context), 201)
+    assert "hash_list" not in checks_of(data(client.get(f"/reports/{stored['report_id']}")))

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.engine
 PREFIXES = {"file": "file", "report": "rep", "api_key": "key", "token": "utk", "endpoint": "whk", "delivery": "dlv"}
 PREFIXES |= {"config": "bkt", "job": "job", "upload": "upl", "tenant": "ten"}
 UNKNOWN = {f"{name}_id": f"{prefix}_01hzzzzzzzzzzzzzzzzzzzzzzz" for name, prefix in PREFIXES.items()}
-UNKNOWN["context_key"] = UNKNOWN["check_name"] = "never_was"
+UNKNOWN |= {"context_key": "never_was", "check_name": "never_was", "digest": "0" * 64}
 EVER = {"since": "2026-01-01T00:00:00Z", "until": "2126-01-01T00:00:00Z"}
 HOLD, COMMENT, DISABLED = {"reason": "mine now"}, {"comment": "mine now"}, {"status": "disabled"}
 CREDENTIAL = {"access_key_id": "A" * 16, "secret_access_key": "secret"}
@@ -83,6 +83,7 @@ def owner(service: Service) -> Owner:
         "token_id": data(client.post("/upload-tokens", {"context": context}), 201)["token_id"],
         "job_id": data(client.post("/files/bulk-delete", {"file_ids": ["file_unknown"]}), 201)["job_id"],
         "upload_id": tus.begin(client, 5, context=context).path.rpartition("/")[2],
+        "digest": data(client.post("/hash-lists", {"entries": [{"digest": "ab" * 32}]}), 201)["entries"][0]["digest"],
         **webhook_ids(client),
         # a tenant that stores in the service's own folder has no bucket: an invented id represents it
         "config_id": buckets[0]["config_id"] if buckets else "bkt_01haaaaaaaaaaaaaaaaaaaaaaa",

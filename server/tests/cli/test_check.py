@@ -1,5 +1,6 @@
 """`sluice check`: run the upload checks on local files without a server."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -60,6 +61,19 @@ def test_check_skips_rules_disabled_by_options_and_the_scan(check: Sluice, folde
     assert (blank["accepted"], blank["outcome"]) == (True, "blank")
     (tmp_path / "eicar.txt").write_bytes(eicar())
     assert check("check", "--json", tmp_path / "eicar.txt").code == 0
+
+
+def test_check_rejects_files_and_archives_with_files_on_a_hash_list(check: Sluice, tmp_path: Path) -> None:
+    (tmp_path / "denied.txt").write_bytes(TEXT)
+    (tmp_path / "packed.zip").write_bytes(zip_of(("inner.zip", zip_of(("a.txt", TEXT)))))
+    (tmp_path / "sound.txt").write_bytes(TEXT * 2)
+    (tmp_path / "hashes.csv").write_text(f"digest,list,reason\n{hashlib.md5(TEXT).hexdigest()},deny,INC-42\n")
+    result = check("check", "--json", "--hashes", tmp_path / "hashes.csv", *sorted(tmp_path.glob("*.[tz]*")))
+    assert [row["reason"] for row in result.rows] == ["denied_file", "denied_file", None]
+    assert "the file a.txt in it is on the deny list" in result.rows[1]["detail"]
+    (tmp_path / "hashes.csv").write_text("readme.txt\n")
+    broken = check("check", "--hashes", tmp_path / "hashes.csv", tmp_path / "sound.txt")
+    assert (broken.code, "line 1: expected a SHA-256, SHA-1 or MD5" in broken.err) == (2, True)
 
 
 def test_check_accepts_valid_files_of_every_format(check: Sluice, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def test_app_registers_the_documented_commands() -> None:
     names += " quarantine.list quarantine.download quarantine.release quarantine.refuse quarantine.rescan"
     names += " tenants.create tenants.list tenants.show tenants.update tenants.delete tenants.suspend tenants.resume"
     names += " secrets.rotate secrets.retire secrets.keyring receipts.get receipts.verify receipts.rotate"
+    names += " hashes.add hashes.remove hashes.list hashes.import hashes.check hashes.quarantine"
     names += " mcp erasures.create erasures.show cors.show cors.set audit-log.list"
     assert set(commands()) == {f"sluice {name.replace('.', ' ')}" for name in names.split()}
 

@@ -1,6 +1,7 @@
 """Rescans: which files are due, in which order and how fast, and what a result changes. Without HTTP."""
 
 import asyncio
+import hashlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, closing
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from sluice.access import operator
+from sluice.audit import AuditAction
 from sluice.buckets.service import Buckets
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
@@ -19,6 +22,7 @@ from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import decisions, files
 from sluice.db.sql import now_plus
 from sluice.files import repository
+from sluice.hash_lists.service import EntryDraft, HashLists
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.kit.keyring_file import KeyringFile, load_keyring
 from sluice.scanner import Clean, EngineVersion, Infected, ScannerUnavailable, ScanResult, UnpackReport
@@ -242,6 +246,25 @@ async def test_an_infected_file_is_quarantined_and_not_scanned_again(environment
     environment.scanner.engine_version = EngineVersion("clamd 1.4.6", "27502")
     assert await environment.rescans().one_batch() == 1
     assert environment.scanner.seen == ["bad", "good", "good"]
+
+
+async def test_files_on_hash_lists_are_quarantined_or_kept_without_a_scan(environment: RescanEnvironment) -> None:
+    await environment.store_files(4)
+    drafts = [
+        EntryDraft(hashlib.md5(b"w0").digest(), "deny", "INC-42"),
+        EntryDraft(hashlib.sha256(b"w1").digest(), "deny"),
+        EntryDraft(hashlib.sha256(b"w2").digest(), "allow"),
+    ]
+    await HashLists(environment.database).add(AuditAction(operator("ten_1", "ada"), "hash_entry.added"), drafts)
+    assert await environment.rescans().one_batch() == 4
+    assert environment.scanner.seen == ["w3"]
+    assert await environment.quarantined() == {"w0", "w1"}
+    assert await environment.logged() == ["quarantined", "quarantined", "kept", "kept"]
+    assert await environment.rescans().one_batch() == 0
+    async with environment.database.transaction(ALL_TENANTS) as connection:  # a reviewer releases them
+        await connection.execute(update(files).values(quarantined_at=None, scanned_with="clamd 1.4.6/1"))
+    await environment.rescans().one_batch()
+    assert await environment.quarantined() == set()  # the release is for this entry
 
 
 async def test_a_file_that_a_reviewer_wants_to_be_scanned_comes_first_until_it_has_a_verdict(

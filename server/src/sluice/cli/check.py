@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from sluice.cli.environment import settings_if_set, start_zygote
+from sluice.cli.local_hashes import read_hashes
 from sluice.cli.local_rules import notes_on, read_rules, report_by_rules
 from sluice_client.cli import output
 from sluice_client.cli.dry_run import Printer, Reported, check_by_service
@@ -25,7 +26,9 @@ from sluice_client.cli.profiles import target_of
 from sluice_client.cli.service import ApiKey, ProfileOption, Url
 
 if TYPE_CHECKING:
+    from sluice.cli.local_hashes import LocalHashes
     from sluice.uploads.examined import ExamineFact
+    from sluice.uploads.values import HashListFact
     from sluice_inspect.sandbox import Sandbox
     from sluice_inspect.sandbox.sealed import Sealed
 
@@ -88,6 +91,16 @@ def check(
             help="Judge by the rules in this YAML file: the fields of a context, such as allowed_extensions, policies.",
         ),
     ] = None,
+    hashes_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--hashes",
+            metavar="CSV",
+            exists=True,
+            dir_okay=False,
+            help="Reject files, and archives with files, that this hash list denies: digest[,list[,reason]].",
+        ),
+    ] = None,
     url: Url = None,
     api_key: ApiKey = None,
     profile: ProfileOption = None,
@@ -96,6 +109,8 @@ def check(
 
     Runs in the same sandbox, on as many files at once as it has workers (SLUICE_SANDBOX_WORKERS). Nothing is stored or
     sent, and nothing is scanned for malware.
+
+    With --hashes, a file on a hash list is rejected, also in an archive, or noted as allowed.
 
     With --rules, all rules of a context are applied but the malware scan and the limits of rate, plan and quota. With
     --context, a service makes all checks of one of its contexts on the files, and stores nothing. Both print each check
@@ -107,12 +122,15 @@ def check(
     """
     if [key is not None, rules_file is not None, not (integrity and blank)].count(True) > 1:
         raise CommandRefused("Give only one of --context, --rules, and --no-integrity or --no-blank.", Exit.USAGE)
+    if hashes_file is not None and key is not None:
+        raise CommandRefused("Give only one of --context and --hashes: a service has lists of its own.", Exit.USAGE)
     if key is not None:
         return check_by_service(files_in(paths), key, target_of(url, api_key, profile), json=json)
     if rules_file is not None:
-        return _check_by_rules(context, files_in(paths), rules_file, json=json)
+        return _check_by_rules(context, files_in(paths), rules_file, hashes_file, json=json)
     settings = settings_if_set()
     launched = start_zygote(context)
+    hashes = None if hashes_file is None else read_hashes(hashes_file)
 
     import asyncio
 
@@ -120,7 +138,7 @@ def check(
 
     started_at = time.monotonic()
     sandbox = make_sandbox(settings, launched)
-    judge = partial(_verdict, integrity=integrity, blank=blank)
+    judge = partial(_verdict, integrity=integrity, blank=blank, hashes=hashes)
     counts = asyncio.run(_print_verdicts(sandbox, files_in(paths), judge, json=json))
     if not json:
         sums = ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "none"
@@ -152,7 +170,9 @@ async def _print_verdicts(
     return counts
 
 
-def _check_by_rules(context: typer.Context, files: Sequence[Path], rules_file: Path, *, json: bool) -> int:
+def _check_by_rules(
+    context: typer.Context, files: Sequence[Path], rules_file: Path, hashes_file: Path | None, *, json: bool
+) -> int:
     """Judge the files by the rules in a YAML file, print the reports, and return the exit code."""
     settings = settings_if_set()
     launched = start_zygote(context)
@@ -164,15 +184,16 @@ def _check_by_rules(context: typer.Context, files: Sequence[Path], rules_file: P
     from sluice.wiring.sandbox import make_sandbox
 
     rules = read_rules(rules_file)
+    hashes = None if hashes_file is None else read_hashes(hashes_file)
     printer = Printer(json=json)
 
     async def judge(path: Path, sandbox: "Sandbox") -> Reported:
         try:
-            sealed, examined = await _examined(path, sandbox)
+            sealed, examined, listed = await _examined(path, sandbox, hashes)
         except _Unreadable as fault:
             return Reported(str(path), None, f"cannot be read: {fault}")
         name = _name_of(path)
-        facts = Facts(name, extension_of(name), sealed.size, sealed.sha256.hex(), examined=examined)
+        facts = Facts(name, extension_of(name), sealed.size, sealed.sha256.hex(), examined=examined, listed=listed)
         return Reported(str(path), report_by_rules(facts, rules, rules_file))
 
     async def print_reports(opened: "Sandbox") -> None:
@@ -234,8 +255,13 @@ def _name_of(path: Path) -> str:
     return os.fsencode(path.name).decode("utf-8", "replace")
 
 
-async def _examined(path: Path, sandbox: "Sandbox") -> "tuple[Sealed, ExamineFact]":
-    """Return a file's size and hash, no longer open, and what the check says of it. Raise `_Unreadable`."""
+async def _examined(
+    path: Path, sandbox: "Sandbox", hashes: "LocalHashes | None"
+) -> "tuple[Sealed, ExamineFact, HashListFact | None]":
+    """Return a file's size and hash, no longer open, and what the check and the hash list say of it.
+
+    Raise `_Unreadable`.
+    """
     from sluice.errors import ServiceUnavailable
     from sluice.uploads.examined import ExamineFact
     from sluice_inspect.sandbox import NoWorker, SandboxBroken
@@ -245,23 +271,28 @@ async def _examined(path: Path, sandbox: "Sandbox") -> "tuple[Sealed, ExamineFac
         if isinstance(result, NoWorker):
             health = await sandbox.health()
             raise SandboxBroken(health.detail) if health.state == "down" else ServiceUnavailable("file checker")
-        return sealed, ExamineFact.of(result)
+        listed = None if hashes is None else await hashes.look_up(sealed, sandbox, _TENANT)
+        return sealed, ExamineFact.of(result), listed
 
 
-async def _verdict(path: Path, sandbox: "Sandbox", *, integrity: bool, blank: bool) -> FileVerdict:
+async def _verdict(
+    path: Path, sandbox: "Sandbox", *, integrity: bool, blank: bool, hashes: "LocalHashes | None"
+) -> FileVerdict:
     from itertools import chain
 
     from sluice.uploads.examined import faults, faults_of_checks
     from sluice.uploads.names import extension_of
+    from sluice.uploads.rules import denial_in
 
     try:
-        _sealed, examined = await _examined(path, sandbox)
+        _sealed, examined, listed = await _examined(path, sandbox, hashes)
     except _Unreadable as fault:
         return FileVerdict(str(path), False, None, None, None, None, f"cannot be read: {fault}", 0.0)
     report = examined.report
     ours = faults(examined, extension_of(_name_of(path)), integrity=integrity, blank=blank)
     others = (fault for _check, severity, fault in faults_of_checks(examined) if severity == "reject")
-    found = next(chain(ours, others), None)
+    denial = None if listed is None else denial_in(listed)
+    found = denial or next(chain(ours, others), None)
     return FileVerdict(
         path=str(path),
         accepted=found is None,

@@ -1,21 +1,27 @@
-"""The hash lists of the installation in the database of this machine: `sluice hashes` with `--installation`.
+"""Hash lists on this machine: those of the installation in its database, for `sluice hashes` with `--installation`, and
+one in a file, for `sluice check --hashes`.
 
-Every function returns what the API would, so that `hashes` prints both alike.
+Functions on the database return what the API would, so that `hashes` prints both alike.
 """
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the database's library)
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from sluice.cli.environment import on_database, operator_action
+from sluice.hash_lists.entry import ALGORITHMS, ListedHash
 from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.hash_lists import HashEntry
-    from sluice.hash_lists.service import HashLists
+    from sluice.hash_lists.service import EntryDraft, HashLists
+    from sluice.uploads.values import HashListFact
+    from sluice_inspect.sandbox import Sandbox
+    from sluice_inspect.sandbox.sealed import Sealed
 
 _PAGE: Final = 100
 _PIECE_BYTES: Final = 1024**2
@@ -86,6 +92,45 @@ def import_file(path: Path, default_list: Literal["deny", "allow"]) -> dict[str,
 
     action = operator_action("hash_list.imported", INSTALLATION)
     return asdict(_on_lists(lambda lists: lists.import_csv(action, pieces(), default_list=default_list)))
+
+
+class LocalHashes:
+    """The entries of a CSV file, in memory."""
+
+    def __init__(self, entries: "Mapping[bytes, EntryDraft]") -> None:
+        self._entries = entries
+        self._algorithms = frozenset(ALGORITHMS[len(digest)] for digest in entries)
+
+    async def look_up(self, sealed: "Sealed", sandbox: "Sandbox", tenant_id: str) -> "HashListFact":
+        """Return the entries that the file and its members are on. Raise `ServiceUnavailable` without a checker."""
+        from sluice.uploads.hash_lookup import digests_of, look_up_members
+
+        async def find(digests: "Sequence[bytes]") -> "Sequence[ListedHash]":
+            found = [self._entries[digest] for digest in digests if digest in self._entries]
+            return [ListedHash(one.digest.hex(), one.list, one.reason, of_installation=False) for one in found]
+
+        own = await find(await digests_of(sealed, self._algorithms))
+        members = await look_up_members(find, sandbox, tenant_id, sealed, self._algorithms)
+        return replace(members, entries=(*own, *members.entries))
+
+
+def read_hashes(path: Path) -> LocalHashes:
+    """Return the entries of a CSV file. Raise `CommandRefused` that names the line that is wrong."""
+    from sluice.hash_lists.service import BrokenLine, parse_line
+    from sluice.kit.clock import utc_now
+
+    entries, now = {}, utc_now()
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                draft = parse_line(number, line.rstrip("\r\n"), "deny", now)
+                if draft is not None:
+                    entries[draft.digest] = draft
+    except BrokenLine as fault:
+        raise CommandRefused(f"{path}: {fault}.", Exit.USAGE) from fault
+    except (OSError, UnicodeDecodeError) as fault:
+        raise CommandRefused(f"{path} cannot be read as UTF-8.", Exit.USAGE) from fault
+    return LocalHashes(entries)
 
 
 def _shown(entry: "HashEntry") -> dict[str, Any]:

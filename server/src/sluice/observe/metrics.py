@@ -165,11 +165,12 @@ WORKER_PUT_OFF: Final = Counter(
 RESCANS: Final = Counter(
     "sluice_rescans_total",
     "Stored files that were scanned again: `clean`, `infected` (they are in quarantine now), `released` (by an "
-    "operator, and infected as before), `incomplete`.",
+    "operator, and infected or denied as before), `incomplete`; or not scanned, since a hash list has them: `denied` "
+    "(in quarantine now), `allowed`.",
     ("outcome",),
     registry=REGISTRY,
 )
-for _outcome in ("clean", "infected", "released", "incomplete"):
+for _outcome in ("clean", "infected", "released", "incomplete", "denied", "allowed"):
     RESCANS.labels(_outcome)  # so that the first `infected` shows as an increase
 RESUMABLE_UPLOADS: Final = Gauge(
     "sluice_resumable_uploads",

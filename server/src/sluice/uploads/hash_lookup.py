@@ -6,7 +6,7 @@ A tenant pays for that only if it, or the installation, has entries: the snapsho
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from sluice_inspect.sandbox import Sandbox
 from sluice_inspect.sandbox.members import MembersUnavailable, hash_members
 from sluice_inspect.sandbox.sealed import Sealed
 
+FindListed = Callable[[Sequence[bytes]], Awaitable[Sequence[ListedHash]]]
 _PIECE_BYTES: Final = 1024**2
 # Others compute them to exchange lists. They only deny files; to allow one needs its SHA-256.
 _WEAK: Final[Mapping[Algorithm, Callable[..., Any]]] = {"md5": hashlib.md5, "sha1": hashlib.sha1}
@@ -41,9 +42,9 @@ async def look_up(
 
 @staged("hash_list_members")
 async def look_up_members(
-    database: Database, sandbox: Sandbox, tenant_id: str, sealed: Sealed, algorithms: Collection[Algorithm]
+    find: FindListed, sandbox: Sandbox, tenant_id: str, sealed: Sealed, algorithms: Collection[Algorithm]
 ) -> HashListFact:
-    """Return the entries that deny members of the file.
+    """Return the entries that deny members of the file. `find` returns those with one of at most `MOST_ASKED` digests.
 
     Raise `ServiceUnavailable` if there is no checker, or `DatabaseUnavailable`.
     """
@@ -55,7 +56,7 @@ async def look_up_members(
     names = {digest: member.name for member in reversed(found.members) for digest in member.digests}
     digests, denied = list(names), list[ListedHash]()
     for start in range(0, len(digests), MOST_ASKED):
-        listed = await find_listed(database, tenant_id, digests[start : start + MOST_ASKED])
+        listed = await find(digests[start : start + MOST_ASKED])
         denied += [
             replace(entry, member=names[bytes.fromhex(entry.digest)] or _NO_NAME)
             for entry in listed

@@ -15,7 +15,7 @@ from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
 from sluice.uploads.examined import ExamineFact, Fault, faults, faults_of_checks, unreported
 from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
-from sluice.uploads.values import Facts, Rejection, Rules
+from sluice.uploads.values import Facts, HashListFact, Rejection, Rules
 from sluice_inspect.report import Outcome
 
 CheckOutcome = Literal["pass", "fail", "would_fail", "not_run", "off", "error"]
@@ -304,6 +304,13 @@ def denial_of(entry: ListedHash) -> Rejection:
     because = f": {entry.reason}" if entry.reason else ""
     detail = f"{what} is on the deny list of {owner} by its {NAMES[entry.algorithm]} {entry.digest}{because}"
     return Rejection(Reason.DENIED_FILE, detail, found=entry.digest)
+
+
+def denial_in(listed: HashListFact) -> Rejection | None:
+    """Return the failure by the entry that denies the file, or else a file in it; None if there is none."""
+    own = listed.own
+    entry = own if own is not None and own.list == "deny" else listed.denied_member
+    return None if entry is None else denial_of(entry)
 
 
 def judge_members(facts: Facts) -> Iterator[Rejection]:

@@ -33,6 +33,7 @@ from sluice.errors import (
     StorageFull,
     TokenSpent,
 )
+from sluice.hash_lists.repository import find_listed
 from sluice.idempotency_keys import KeyClaim
 from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
@@ -544,7 +545,8 @@ class Upload:
         if not snapshot.hash_algorithms:
             return None
         engines, tenant_id = self._engines, snapshot.context.tenant_id
-        return partial(look_up_members, engines.database, engines.sandbox, tenant_id, sealed, snapshot.hash_algorithms)
+        find = partial(find_listed, engines.database, tenant_id)
+        return partial(look_up_members, find, engines.sandbox, tenant_id, sealed, snapshot.hash_algorithms)
 
     def _decision(
         self,

@@ -171,7 +171,7 @@ class Rescans:
                 return
             logged = "quarantined" if outcome == "quarantined" else "kept"
             await log_denial(connection, worker(file.tenant_id), file, listed, outcome=logged, at=now)
-        RESCANS.labels("denied" if threat is not None and outcome == "quarantined" else "allowed").inc()
+        RESCANS.labels("released" if outcome == "released" else "allowed" if threat is None else "denied").inc()
         if outcome == "quarantined":
             log.error("quarantined", file_id=file.file_id, tenant_id=file.tenant_id, threat=threat)
 
