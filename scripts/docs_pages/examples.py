@@ -183,14 +183,11 @@ _HASH: Final[Mapping[str, Any]] = {
     "added_by": "key_01kg8p3w6hf4ys0k2m7vqd9c5x",
     "added_by_name": "intake form",
     "expires_at": None,
-    "stored_files": 1,
-    "quarantine_path": (
-        "/api/v1/hash-lists/9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08/quarantine"
-    ),
+    "stored_files": 0,
 }
 IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     **dict.fromkeys(("EndpointOut", "EndpointSecret", "EndpointDeleted", "TestSent", "Recovered"), _ENDPOINT),
-    **dict.fromkeys(("HashEntryOut", "AddedHash"), _HASH),
+    **dict.fromkeys(("HashEntryOut", "HashAdded"), _HASH),
     "HashRemoved": {"digest": _HASH["digest"], "removed": True},
     "HashesImported": {
         "import_id": "imp_01kg8pc1m4d8s2w6r9n1b5t3xq",
@@ -392,6 +389,7 @@ LEFT_OUT: Final = frozenset(
         ("FullReport", "yara_rules"),
         ("FullReport", "external_checks"),
         ("ContextOut", "external_checks"),
+        ("HashAdded", "quarantine_path"),
         *(("FullReport", name) for name in ("hash_lists", "members_compared", "members_missed")),
         ("UploadOut", "outcome"),
         ("AuditItem", "reason"),

@@ -131,6 +131,7 @@ def runner(deployments: Deployments, tmp_path_factory: pytest.TempPathFactory) -
     require("curl", "curl", apt="curl")
     folder = tmp_path_factory.mktemp("reference")
     (folder / "dent.png").write_bytes(picture())
+    (folder / "hashes.csv").write_text("44d88612fea8a8f36de82e1278abb02f,deny,INC-42\n")
     # Without the worker: a job would be as far as it has come meanwhile.
     with running_service(deployments.fresh("sqlite-local"), BUCKET_PROBE="false", WORKER_INSIDE="false") as service:
         yield ExampleRunner(service.new_client(), folder)
@@ -145,7 +146,7 @@ def _shape(value: Any) -> Any:
 
 def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None:
     examples = _examples()
-    assert len(examples) == 75
+    assert len(examples) == 80
     for example in examples:
         if example.title == "Delete bucket":
             # The bucket of the examples is the default by now, and a default bucket cannot be deleted.
@@ -182,6 +183,7 @@ _VARYING_FIELDS = {
     *("api_key", "key_prefix", "token", "allowed_origins", "files", "files_stored", "attempts", "created_by"),
     *("token_prefix", "upload_url", "tus_url", "form_url", "length", "expires_at", "download_url", "size_bytes"),
     *("checksum", "uploaded_by", "uploaded_by_name"),
+    *("entries", "import_id", "lines", "added", "changed"),  # of hash lists: who added them, and how many
     *("quarantined_at", "scanned_at", "scanned_with", "sha256", "created_at", "updated_at", "last_used_at"),
     *("last_downloaded_at", "download_count", "storage_used_bytes", "duration_ms", "engines", "file", "report"),
 }

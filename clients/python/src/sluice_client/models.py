@@ -713,17 +713,17 @@ class HashEntry(Model):
     expires_at: datetime | None
 
 
-class AddedHash(HashEntry):
+class HashAdded(HashEntry):
     """An entry that was added, and the stored files that it denies."""
 
     stored_files: int | None = None
     quarantine_path: str | None = None
 
 
-class AddedHashes(Model):
+class HashesAdded(Model):
     """The entries as they are now."""
 
-    entries: list[AddedHash]
+    entries: list[HashAdded]
 
 
 class HashRemoved(Model):

@@ -585,9 +585,9 @@ class HashLists(Noun[S]):
         return Call("GET", "/hash-lists", models.HashEntry, params)
 
     @operation("add_hashes")
-    def add(self, entries: Sequence[Mapping[str, Any]]) -> Call[models.AddedHashes]:
+    def add(self, entries: Sequence[Mapping[str, Any]]) -> Call[models.HashesAdded]:
         """Add up to 1,000 entries, each with `digest`, `list`, `reason` and `expires_at`."""
-        return Call("POST", "/hash-lists", models.AddedHashes, body={"entries": entries})
+        return Call("POST", "/hash-lists", models.HashesAdded, body={"entries": entries})
 
     @operation("remove_hash")
     def remove(self, digest: str) -> Call[models.HashRemoved]:

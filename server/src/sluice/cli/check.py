@@ -282,7 +282,6 @@ async def _verdict(
 
     from sluice.uploads.examined import faults, faults_of_checks
     from sluice.uploads.names import extension_of
-    from sluice.uploads.rules import denial_in
 
     try:
         _sealed, examined, listed = await _examined(path, sandbox, hashes)
@@ -291,7 +290,11 @@ async def _verdict(
     report = examined.report
     ours = faults(examined, extension_of(_name_of(path)), integrity=integrity, blank=blank)
     others = (fault for _check, severity, fault in faults_of_checks(examined) if severity == "reject")
-    denial = None if listed is None else denial_in(listed)
+    denial = None
+    if listed is not None:
+        from sluice.uploads.rules import denial_in  # loads libraries that a check without lists does not need
+
+        denial = denial_in(listed)
     found = denial or next(chain(ours, others), None)
     return FileVerdict(
         path=str(path),

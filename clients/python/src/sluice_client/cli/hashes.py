@@ -180,7 +180,7 @@ def _show(entries: Any, *, json: bool) -> None:
             one["digest"],
             one["reason"] or "-",
             one["added_by_name"],
-            output.moment(one["expires_at"]) if one["expires_at"] else "-",
+            str(one["expires_at"])[:16].replace("T", " ") if one["expires_at"] else "-",
         ),
         json=json,
     )

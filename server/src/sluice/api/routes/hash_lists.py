@@ -10,10 +10,10 @@ from sluice.api.parameters import REFUSES_UNKNOWN, ByCaller, Caller, PageParamet
 from sluice.api.route import GuardedRoute, read_body, require_uncompressed
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
 from sluice.api.schemas.hash_lists import (
-    AddedHash,
-    AddedHashes,
     AddHashes,
+    HashAdded,
     HashEntryOut,
+    HashesAdded,
     HashesImported,
     HashRemoved,
 )
@@ -37,6 +37,16 @@ _CSV_BODY: Final = {
 }
 
 
+@router.post("", status_code=201, responses=responses(*SCOPED, *BODY))
+async def add_hashes(body: AddHashes, by: ByCaller, services: Services) -> Envelope[HashesAdded]:
+    """Add up to 1,000 entries. Uploads that begin from now on are judged by them."""
+    entries = await services.hash_lists.add(by, [entry.to_draft() for entry in body.entries])
+    denied = [entry.digest.hex() for entry in entries if entry.list == "deny" and entry.algorithm == "sha256"]
+    stored = await services.files.count_by_sha256(by.tenant_id, denied)
+    added = [HashAdded.of_added(entry, stored) for entry in entries]
+    return Envelope(message="Hash list entries added", data=HashesAdded(entries=added))
+
+
 @router.get("", responses=responses(*SCOPED, errors.Invalid), dependencies=[REFUSES_UNKNOWN])
 async def list_hashes(
     principal: Caller,
@@ -57,16 +67,6 @@ async def list_hashes(
     page = await services.hash_lists.list_page(principal.tenant_id, EntryFilter(on, algorithm, raw, added_by), request)
     items = [HashEntryOut.of(entry) for entry in page.items]
     return PagedEnvelope(message="Hash list entries listed", data=items, pagination=pagination_of(page))
-
-
-@router.post("", status_code=201, responses=responses(*SCOPED, *BODY))
-async def add_hashes(body: AddHashes, by: ByCaller, services: Services) -> Envelope[AddedHashes]:
-    """Add up to 1,000 entries. Uploads that begin from now on are judged by them."""
-    entries = await services.hash_lists.add(by, [entry.to_draft() for entry in body.entries])
-    denied = [entry.digest.hex() for entry in entries if entry.list == "deny" and entry.algorithm == "sha256"]
-    stored = await services.files.count_by_sha256(by.tenant_id, denied)
-    added = [AddedHash.of_added(entry, stored) for entry in entries]
-    return Envelope(message="Hash list entries added", data=AddedHashes(entries=added))
 
 
 @router.post(
@@ -94,15 +94,15 @@ async def import_hashes(
     return Envelope(message="Hash list entries imported", data=data)
 
 
-@router.delete("/{digest}", responses=responses(*SCOPED, errors.NotFound))
-async def remove_hash(digest: str, by: ByCaller, services: Services) -> Envelope[HashRemoved]:
-    """Remove an entry. Files that it denied stay rejected, or in quarantine."""
-    removed = await services.hash_lists.remove(by, digest)
-    return Envelope(message="Hash list entry removed", data=HashRemoved(digest=removed))
-
-
 @router.post("/{digest}/quarantine", status_code=201, responses=responses(*SCOPED, errors.NotFound, errors.TooManyJobs))
 async def quarantine_denied_files(digest: str, by: ByCaller, services: Services) -> Envelope[JobOut]:
     """Begin a job that puts the stored files with a denied SHA-256 into quarantine."""
     entry = await services.hash_lists.get_denied(by.tenant_id, digest)
     return Envelope(message="Job created", data=JobOut.of(await services.jobs.quarantine(by, entry)))
+
+
+@router.delete("/{digest}", responses=responses(*SCOPED, errors.NotFound))
+async def remove_hash(digest: str, by: ByCaller, services: Services) -> Envelope[HashRemoved]:
+    """Remove an entry. Files that it denied stay rejected, or in quarantine."""
+    removed = await services.hash_lists.remove(by, digest)
+    return Envelope(message="Hash list entry removed", data=HashRemoved(digest=removed))

@@ -69,7 +69,7 @@ class HashEntryOut(ResponseBody):
         return cls(**_shown(entry))
 
 
-class AddedHash(HashEntryOut):
+class HashAdded(HashEntryOut):
     """An entry that was added, and the stored files that it denies."""
 
     stored_files: int | None = Field(
@@ -92,10 +92,10 @@ class AddedHash(HashEntryOut):
         return cls(**_shown(entry), stored_files=files, quarantine_path=path)
 
 
-class AddedHashes(ResponseBody):
+class HashesAdded(ResponseBody):
     """The entries as they are now."""
 
-    entries: list[AddedHash] = Field(description="The entries, each digest once.")
+    entries: list[HashAdded] = Field(description="The entries, each digest once.")
 
 
 class HashRemoved(ResponseBody):
