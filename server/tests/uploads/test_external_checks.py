@@ -29,7 +29,7 @@ from sluice.uploads.external_checks import ExternalChecks
 from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import Unknown, Verdict, judge_again
 from sluice.uploads.report import VerdictReport
-from sluice.uploads.rules import judge
+from sluice.uploads.rules import judge, lacks_answer
 from sluice.uploads.upload import Purpose, Upload
 from sluice.uploads.values import ExternalFact, ExternalRule, Facts, Rules, Stored
 from sluice.wiring.assembly import Assembled, assembled
@@ -213,6 +213,8 @@ def facts_with(verdict: Any) -> Facts:
         (None, Mode.ENFORCE, "refuse", None),
         (None, Mode.ENFORCE, "quarantine", (Reason.CHECK_UNANSWERED, Mode.QUARANTINE)),
         (None, Mode.ENFORCE, "accept", (Reason.CHECK_UNANSWERED, Mode.REPORT)),
+        (None, Mode.REPORT, "refuse", (Reason.CHECK_UNANSWERED, Mode.REPORT)),
+        (None, Mode.REPORT, "quarantine", (Reason.CHECK_UNANSWERED, Mode.REPORT)),
     ],
 )
 def test_answers_are_judged_by_the_mode_of_the_check_and_a_missing_one_never_rejects(
@@ -221,6 +223,9 @@ def test_answers_are_judged_by_the_mode_of_the_check_and_a_missing_one_never_rej
     judged = judge(facts_with(verdict), rules_with(mode=mode, if_unavailable=if_unavailable))
     assert [(each.reason, each.mode) for each in judged.failures] == ([] if found is None else [found])
     assert all(each.check == "external.policy" for each in judged.failures)
+    assert lacks_answer(judged.facts, rules_with(mode=mode, if_unavailable=if_unavailable)) == (
+        verdict is None and found is None
+    )
 
 
 @each_row(
