@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import Unknown, Verdict, judge_again
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import judge, lacks_answer
+from sluice.uploads.slots import UploadSlots
 from sluice.uploads.upload import Purpose, Upload
 from sluice.uploads.values import ExternalFact, ExternalRule, Facts, Rules, Stored
 from sluice.wiring.assembly import Assembled, assembled
@@ -385,6 +386,27 @@ async def test_a_file_without_an_answer_is_stored_as_its_context_says_and_its_re
     (fact,) = report.facts.external
     check = next(check for check in report.checks if check.name == "external.policy")
     assert (stored.outcome, check.outcome, fact.why) == (outcome, "error", "it answered with the status 500")
+
+
+@each_row(("if_unavailable", "outcome"), [("accept", "accepted"), ("quarantine", "quarantined"), ("refuse", None)])
+async def test_a_file_about_which_no_question_is_free_in_time_is_one_without_an_answer(
+    gate: Gate, receiver: Receiver, if_unavailable: str, outcome: str | None
+) -> None:
+    context = await gate.context(draft_at(receiver.url, if_unavailable=if_unavailable))
+    slots = UploadSlots(64, wait_seconds=0.01)
+    services = replace(gate.made.services, uploads=replace(gate.made.services.uploads, slots=slots))
+    full = replace(gate, made=replace(gate.made, services=services))
+    async with AsyncExitStack() as held:
+        for _ in range(16):
+            await held.enter_async_context(slots.hold_question(gate.tenant_id))
+        if outcome is None:
+            with pytest.raises(ServiceUnavailable):
+                await full.store(context)
+        else:
+            stored = await full.store(context)
+            (fact,) = (await gate.report(stored.report_id)).facts.external
+            assert (stored.outcome, fact.why) == (outcome, "it was not asked: too many questions are under way")
+    assert receiver.got == []
 
 
 async def test_an_upload_that_is_cancelled_cancels_its_question(gate: Gate, receiver: Receiver) -> None:

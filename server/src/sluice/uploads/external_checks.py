@@ -104,6 +104,13 @@ class ExternalChecks:
                 ]
         return tuple(task.result() for task in tasks)
 
+    def not_asked(self, context: Context, why: str) -> tuple[ExternalFact, ...]:
+        """Return that none of the checks of `context` gave an answer, since none was asked."""
+        now = self._monotonic()
+        return tuple(
+            self._without_answer(context, check, why, now, outcome="not_asked") for check in context.external_checks
+        )
+
     async def _ask(self, context: Context, check: ExternalCheck, question: Mapping[str, Any]) -> ExternalFact:
         began = self._monotonic()
         key = (context.context_id, check.name, check.url)
