@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from sluice.errors import FileRejected, Invalid, NotFound, ServiceUnavailable
 from sluice.kit.keyring_file import add_key, retire_keys
 from sluice.kit.read_through_cache import Cached
 from sluice.settings import Settings
-from sluice.uploads.content_links import ContentLinks
+from sluice.uploads.content_links import ContentLinks, LinkBroken
 from sluice.uploads.external_checks import ExternalChecks
 from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import Unknown, Verdict, judge_again
@@ -190,6 +190,32 @@ async def test_link_is_served_by_two_processes_in_ranges_and_only_while_its_ques
             for dead in (token, "1-none", "2-none", "none", "0-a\nb"):
                 with pytest.raises(NotFound):
                     await read(links, dead, 0, 1)
+
+
+async def test_a_reader_that_stalls_keeps_no_bytes_after_the_question_has_ended(tmp_path: Path, sealed: Sealed) -> None:
+    first, second = (ContentLinks("http://sluice.test", tmp_path, number) for number in range(2))
+    async with first.serving(), second.serving(), AsyncExitStack() as stack:
+        stalled = []
+        with first.opened(sealed, "ten_1") as url:
+            for links in (first, second):
+                opened = await stack.enter_async_context(links.open(url.rpartition("/")[2]))
+                stalled.append(opened.read(0, sealed.size))
+                await anext(stalled[-1])
+        async with asyncio.timeout(10):
+            while _descriptors_of(tmp_path / "sealed") != [sealed.fd]:  # noqa: ASYNC110  (a thread may be reading a piece)
+                await asyncio.sleep(0)
+        for pieces in stalled:
+            with pytest.raises(LinkBroken):
+                [piece async for piece in pieces]
+
+
+def _descriptors_of(path: Path) -> list[int]:
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists them
+            if link.readlink() == path:
+                found.append(int(link.name))
+    return found
 
 
 def rules_with(**fields: Any) -> Rules:
