@@ -128,6 +128,14 @@ async def test_a_question_is_signed_with_both_secrets_during_the_day_after_a_rot
         assert Webhook(secret).verify(got.body, got.headers)["check"] == "policy"
 
 
+async def test_a_question_that_is_asked_again_has_another_id(receiver: Receiver, sealed: Sealed) -> None:
+    receiver.respond_with(200, answer("accept"))
+    for _ in range(2):
+        await asked(receiver.url, sealed)
+    first, second = (got.headers["webhook-id"] for got in receiver.got)
+    assert first != second
+
+
 async def test_a_sentence_of_a_check_is_cut_and_cleaned(receiver: Receiver, sealed: Sealed) -> None:
     receiver.respond_with(200, answer("reject", sentence="no\u202e \n<b>" + "x" * 400, details={"a": "\0"}))
     fact = await asked(receiver.url, sealed)

@@ -26,6 +26,7 @@ from sluice.contexts import Context
 from sluice.contexts.external_checks import ExternalCheck, secret_binding
 from sluice.kit.cipher import CannotOpen, Sealer
 from sluice.kit.clock import Clock, utc_now
+from sluice.kit.ids import new_id
 from sluice.kit.strict_json import NotStrictJson, read_json
 from sluice.messages import safe_text
 from sluice.messages.rendering import SENTENCE_MAX
@@ -149,7 +150,8 @@ class ExternalChecks:
             check.url, secrets, self._allowed, self._tls, resolve=self._resolve, seconds=check.timeout_seconds
         )
         try:
-            raw = await poster.post(f"{question['report_id']}_{check.name}", body, _whole_body)
+            # An id for each question: an upload may be judged twice, and a check may refuse an id that it has seen.
+            raw = await poster.post(new_id("ask"), body, _whole_body)
         except NoResponse as fault:
             raise NoAnswer(str(fault)) from fault
         except NoAnswer:
