@@ -63,10 +63,12 @@ class Completed:
     """The worker replied.
 
     `payload` is its JSON object, bounded in size and otherwise untrusted: a worker may be taken over by a file.
+    `checks` are the operator's own checks that the job had to make, also of the other results.
     """
 
     payload: Mapping[str, object]
     ms: float
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class Crashed:
 
     why: str
     ms: float
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class OverLimit:
 
     limit: Literal["cpu", "memory"]
     ms: float
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
