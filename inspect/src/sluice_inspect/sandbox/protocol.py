@@ -143,6 +143,10 @@ class RulesBroken(Exception):
     """The operator's rules cannot be compiled. `str()` names file and line, and says why."""
 
 
+class RulesUnavailable(Exception):
+    """The operator's rules were not compiled for a reason that may not lie in them. `str()` says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledRules:
     """Compiled rules, and what was found out about them.
