@@ -108,7 +108,10 @@ async def test_severity_decides_what_a_match_is(scanner: YaraScanner, folder: Pa
     assert isinstance(await scanned(scanner, seal(b"other words")), Clean)
 
 
-async def test_rules_are_loaded_into_the_next_zygote(scanner: YaraScanner, sandbox: ZygoteSandbox, seal: Seal) -> None:
+async def test_rules_that_could_be_loaded_are_loaded_into_the_next_zygote(
+    scanner: YaraScanner, sandbox: ZygoteSandbox, seal: Seal
+) -> None:
+    assert await sandbox.use_rules(OperatorRules("0" * 16, os.memfd_create("no rules")))
     zygote = zygote_of(sandbox)
     os.kill(zygote, signal.SIGKILL)
     await asyncio.to_thread(wait_for_end, zygote)

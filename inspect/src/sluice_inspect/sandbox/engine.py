@@ -160,22 +160,30 @@ class ZygoteSandbox:
 
     async def use_rules(self, rules: OperatorRules) -> str:
         """Apply the operator's rules from now on; see `Sandbox.use_rules`."""
+        unused = rules
         async with self._loading_rules:
-            previous, self._rules = self._rules, rules
-            if previous is not None:
-                os.close(previous.fd)
-            return await self._load_rules(self._pool)
+            try:
+                fault = "" if self._pool is None else await self._load_rules(self._pool, rules)
+                if not fault:
+                    if self._rules is not None:
+                        unused = self._rules
+                    self._rules, self._rules_fault = rules, ""
+            except SandboxBroken as error:
+                fault = str(error)  # the next zygote gets the rules from before
+            finally:
+                if unused is not self._rules:
+                    os.close(unused.fd)
+        return fault
 
-    async def _load_rules(self, pool: WorkerPool | None) -> str:
-        """Load the rules into the zygote of a pool, whose workers do without them. Return what is wrong, or nothing."""
-        if self._rules is None or pool is None:
-            return ""
-        try:
-            self._rules_fault = await pool.supervisor.load_rules(self._rules)
-        except SandboxBroken as error:
-            return str(error)  # they are loaded into the next zygote
-        pool.renew()
-        return self._rules_fault
+    async def _load_rules(self, pool: WorkerPool, rules: OperatorRules) -> str:
+        """Load rules into the zygote of a pool, whose workers do without them. Return what is wrong, or nothing.
+
+        Raise `SandboxBroken` if the zygote ends meanwhile.
+        """
+        fault = await pool.supervisor.load_rules(rules)
+        if not fault:
+            pool.renew()
+        return fault
 
     async def run(
         self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
@@ -342,7 +350,12 @@ class ZygoteSandbox:
             supervisor.report_test("")
         self._is_tested = True
         async with self._loading_rules:
-            await self._load_rules(pool)
+            if self._rules is not None:
+                try:
+                    self._rules_fault = await self._load_rules(pool, self._rules)
+                except SandboxBroken:
+                    pool.close()
+                    raise
             self._open(pool)
 
     def _open(self, pool: WorkerPool) -> None:

@@ -191,7 +191,8 @@ class Sandbox(Protocol):
     async def use_rules(self, rules: OperatorRules) -> str:
         """Apply these rules to every file of which a scan begins after this, and close their descriptor in the end.
 
-        Return what is wrong with them, or nothing. Rules that could not be loaded yet are loaded with the formats.
+        Return what is wrong with them, or nothing; if something is, the rules from before are applied. Rules that could
+        not be loaded yet are loaded with the formats.
         """
         ...
 
