@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-MOST_MEMBERS: Final = 50_000
+MOST_MEMBERS: Final = 100_000
 RECORD_BYTES: Final = 256
 _MD5, _SHA1, _SHA256 = 16, 20, 32
 _DIGESTS: Final = _MD5 + _SHA1 + _SHA256

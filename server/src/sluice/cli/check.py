@@ -292,9 +292,9 @@ async def _verdict(
     others = (fault for _check, severity, fault in faults_of_checks(examined) if severity == "reject")
     denial = None
     if listed is not None:
-        from sluice.uploads.rules import denial_in  # loads libraries that a check without lists does not need
+        from sluice.uploads.rules import failure_by_lists  # loads libraries that a check without lists does not need
 
-        denial = denial_in(listed)
+        denial = failure_by_lists(listed)
     found = denial or next(chain(ours, others), None)
     return FileVerdict(
         path=str(path),

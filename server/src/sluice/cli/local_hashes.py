@@ -100,17 +100,21 @@ class LocalHashes:
     def __init__(self, entries: "Mapping[bytes, EntryDraft]") -> None:
         self._entries = entries
         self._algorithms = frozenset(ALGORITHMS[len(digest)] for digest in entries)
+        self._denied = frozenset(ALGORITHMS[len(one.digest)] for one in entries.values() if one.list == "deny")
 
     async def look_up(self, sealed: "Sealed", sandbox: "Sandbox", tenant_id: str) -> "HashListFact":
         """Return the entries that the file and its members are on. Raise `ServiceUnavailable` without a checker."""
         from sluice.uploads.hash_lookup import digests_of, look_up_members
+        from sluice.uploads.values import HashListFact
 
         async def find(digests: "Sequence[bytes]") -> "Sequence[ListedHash]":
             found = [self._entries[digest] for digest in digests if digest in self._entries]
             return [ListedHash(one.digest.hex(), one.list, one.reason, of_installation=False) for one in found]
 
         own = await find(await digests_of(sealed, self._algorithms))
-        members = await look_up_members(find, sandbox, tenant_id, sealed, self._algorithms)
+        if not self._denied:
+            return HashListFact(tuple(own))
+        members = await look_up_members(find, sandbox, tenant_id, sealed, self._denied)
         return replace(members, entries=(*own, *members.entries))
 
 

@@ -15,7 +15,15 @@ from sluice.db.rls import INSTALLATION
 from sluice.db.schema import hash_entries, hash_entry_counts
 from sluice.db.sql import AnyRow, Connection, now
 from sluice.db.statement import Statement
-from sluice.hash_lists.entry import ALGORITHMS, LISTS, Algorithm, EntryFilter, HashEntry, HashList, ListedHash
+from sluice.hash_lists.entry import (
+    ALGORITHMS,
+    LISTS,
+    EntryFilter,
+    HashEntry,
+    HashList,
+    ListedAlgorithms,
+    ListedHash,
+)
 from sluice.kit.paging import Page, PageRequest
 
 MOST_LISTED: Final = 10_000  # entries of a list that can be paged to
@@ -131,11 +139,12 @@ async def find(connection: Connection, tenant_id: str, digest: bytes) -> HashEnt
     return None if row is None else _entry(row)
 
 
-async def load_algorithms(connection: Connection, tenant_id: str) -> frozenset[Algorithm]:
+async def load_algorithms(connection: Connection, tenant_id: str) -> ListedAlgorithms:
     """Return of which algorithms there are digests on lists of a tenant and of the installation."""
     owners = _counts.tenant_id.in_([tenant_id, INSTALLATION])
-    query = select(_counts.algorithm).where(owners, _counts.entries > 0).distinct()
-    return frozenset((await connection.execute(query)).scalars())
+    query = select(_counts.list, _counts.algorithm).where(owners, _counts.entries > 0).distinct()
+    rows = (await connection.execute(query)).all()
+    return ListedAlgorithms.parse(",".join(f"{row.list}:{row.algorithm}" for row in rows))
 
 
 async def list_page(

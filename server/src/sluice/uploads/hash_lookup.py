@@ -62,7 +62,7 @@ async def look_up_members(
             for entry in listed
             if entry.list == "deny"
         ]
-    return HashListFact(tuple(denied[:_MOST_KEPT]), len(found.members), found.why)
+    return HashListFact(tuple(denied[:_MOST_KEPT]), len(found.members), found.why, found.is_stopped)
 
 
 async def digests_of(sealed: Sealed, algorithms: Collection[Algorithm]) -> Sequence[bytes]:

@@ -535,18 +535,20 @@ class Upload:
 
     async def _with_listed(self, facts: Facts, sealed: Sealed, snapshot: ContextSnapshot) -> Facts:
         """Return the facts with the entries of hash lists that the file is on, if there are any entries."""
-        if not snapshot.hash_algorithms:
+        algorithms = snapshot.hash_algorithms.all
+        if not algorithms:
             return facts
         database, tenant_id = self._engines.database, snapshot.context.tenant_id
-        return replace(facts, listed=await look_up(database, tenant_id, sealed, snapshot.hash_algorithms))
+        return replace(facts, listed=await look_up(database, tenant_id, sealed, algorithms))
 
     def _members_of(self, sealed: Sealed, snapshot: ContextSnapshot) -> LookUpMembers | None:
-        """Return what compares the members of the file with hash lists; None if there are no entries."""
-        if not snapshot.hash_algorithms:
+        """Return what compares the members of the file with hash lists; None if no entry denies any."""
+        denied = snapshot.hash_algorithms.deny
+        if not denied:
             return None
         engines, tenant_id = self._engines, snapshot.context.tenant_id
         find = partial(find_listed, engines.database, tenant_id)
-        return partial(look_up_members, find, engines.sandbox, tenant_id, sealed, snapshot.hash_algorithms)
+        return partial(look_up_members, find, engines.sandbox, tenant_id, sealed, denied)
 
     def _decision(
         self,

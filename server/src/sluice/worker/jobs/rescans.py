@@ -154,7 +154,7 @@ class Rescans:
 
     async def _look_up(self, file: FileRecord, sealed: Sealed) -> HashListFact:
         async with self._database.reading(file.tenant_id) as connection:
-            algorithms = await hash_rows.load_algorithms(connection, file.tenant_id)
+            algorithms = (await hash_rows.load_algorithms(connection, file.tenant_id)).all
         if not algorithms:
             return HashListFact()
         return await look_up(self._database, file.tenant_id, sealed, algorithms)
