@@ -421,6 +421,7 @@ class Upload:
         self, judged: Judged, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot, put: SpeculativePut
     ) -> Stored:
         """Store a file that broke no rule. No transaction is open while bytes move."""
+        judged = await self._require_not_denied(judged, file.sealed, caller, snapshot)
         engines, limits = self._engines, self._engines.limits
         facts, decision = judged.facts, self._decision(judged, caller, snapshot, file_id=put.location.file_id)
         attempt = self._purpose.attempt
@@ -452,6 +453,23 @@ class Upload:
             rate=facts.rate,
             rate_limit=snapshot.context.upload_rate_limit,
         )
+
+    async def _require_not_denied(
+        self, judged: Judged, sealed: Sealed, caller: Principal, snapshot: ContextSnapshot
+    ) -> Judged:
+        """Look the file up by its SHA-256 once more, since an entry may have been added while it was inspected.
+
+        The first entry of an algorithm is noticed by the reserving statement. Raise `FileRejected`.
+        """
+        if judged.facts.listed is None or "sha256" not in snapshot.hash_algorithms.deny:
+            return judged
+        found = await look_up(self._engines.database, caller.tenant_id, sealed, {"sha256"})
+        if found.own is None or found.own.list != "deny":
+            return judged
+        listed = replace(judged.facts.listed, entries=(*found.entries, *judged.facts.listed.entries))
+        facts = replace(judged.facts, listed=listed)
+        judged = judged.with_failures(facts, judge_limits(facts, snapshot.rules))
+        return await self._require_passing(judged, caller, snapshot, is_last=True)
 
     # What several steps share
 
