@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from sluice.cli.environment import on_database, operator_action
 from sluice.hash_lists.entry import ALGORITHMS, ListedHash
+from sluice_client.cli import output
 from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
@@ -123,17 +124,21 @@ def read_hashes(path: Path) -> LocalHashes:
     from sluice.hash_lists.service import BrokenLine, parse_line
     from sluice.kit.clock import utc_now
 
-    entries, now = {}, utc_now()
+    entries, skipped, now = {}, 0, utc_now()
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
-                draft = parse_line(number, line.rstrip("\r\n"), "deny", now)
-                if draft is not None:
+                draft = parse_line(number, line.rstrip("\r\n"), "deny")
+                if draft is not None and draft.is_over(now):
+                    skipped += 1
+                elif draft is not None:
                     entries[draft.digest] = draft
     except BrokenLine as fault:
         raise CommandRefused(f"{path}: {fault}.", Exit.USAGE) from fault
     except (OSError, UnicodeDecodeError) as fault:
         raise CommandRefused(f"{path} cannot be read as UTF-8.", Exit.USAGE) from fault
+    if skipped:
+        output.say(f"{path}: {skipped} lines were skipped that have expired.")
     return LocalHashes(entries)
 
 

@@ -50,15 +50,23 @@ class EntryDraft:
     reason: str | None = None
     expires_at: datetime | None = None
 
+    def is_over(self, now: datetime) -> bool:
+        """Return whether its time has passed."""
+        return self.expires_at is not None and self.expires_at <= now
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The result of an import: `lines` of the file were read, of which those that are empty have no entry."""
+    """The result of an import: `lines` of the file were read, of which those that are empty have no entry.
+
+    `skipped` are lines whose `expires_at` has passed.
+    """
 
     import_id: str
     lines: int
     added: int
     changed: int
+    skipped: int = 0
 
 
 class BrokenLine(ValueError):
@@ -81,7 +89,8 @@ class HashLists:
         now = self._clock()
         last = {draft.digest: draft for draft in drafts}
         for number, draft in enumerate(drafts):
-            if problem := _problem_of(draft, now):
+            problem = "an expires_at in the future" if draft.is_over(now) else _problem_of(draft)
+            if problem is not None:
                 raise Invalid(f"entries[{number}]: {problem}")
         entries = [_entry(by, draft, now) for draft in last.values()]
         async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
@@ -158,8 +167,10 @@ class HashLists:
         number = 0
         try:
             async for number, line in _lines_of(chunks):
-                draft = parse_line(number, line, default_list, self._clock())
-                if draft is not None:
+                draft = parse_line(number, line, default_list)
+                if draft is not None and draft.is_over(self._clock()):
+                    done = replace(done, skipped=done.skipped + 1)
+                elif draft is not None:
                     batch[draft.digest] = draft
                 if len(batch) == _BATCH:
                     done = await self._write(by, batch, done, number)
@@ -181,11 +192,12 @@ class HashLists:
             if by.tenant_id != INSTALLATION and not done.lines:
                 await append(connection, by, done.import_id, now)
         _log_of_installation(by, len(entries))
-        return Imported(done.import_id, lines, done.added + written.added, done.changed + written.changed)
+        return replace(done, lines=lines, added=done.added + written.added, changed=done.changed + written.changed)
 
 
-def parse_line(number: int, line: str, default_list: HashList, now: datetime) -> EntryDraft | None:
-    """Return the entry of a line; None for an empty one, and for a first line that names the columns.
+def parse_line(number: int, line: str, default_list: HashList) -> EntryDraft | None:
+    """Return the entry of a line, also one whose time has passed; None for an empty line, and for a first one that
+    names the columns.
 
     Raise `BrokenLine`.
     """
@@ -217,7 +229,7 @@ def parse_line(number: int, line: str, default_list: HashList, now: datetime) ->
     if expires_at is not None and expires_at.tzinfo is None:
         expires_at = expires_at.replace(tzinfo=UTC)
     draft = EntryDraft(digest, on, reason or None, expires_at)
-    if problem := _problem_of(draft, now):
+    if problem := _problem_of(draft):
         raise BrokenLine(number, line, problem)
     return draft
 
@@ -243,14 +255,12 @@ def _decoded(number: int, line: bytes) -> str:
         raise BrokenLine(number, line.decode(errors="replace"), "UTF-8") from fault
 
 
-def _problem_of(draft: EntryDraft, now: datetime) -> str | None:
+def _problem_of(draft: EntryDraft) -> str | None:
     """Return what is wrong with an entry, as what is expected; None if nothing is."""
     if draft.list == "allow" and len(draft.digest) != _SHA256_BYTES:
         return f"a SHA-256: {WEAK_ALLOW}"
     if draft.reason is not None and (len(draft.reason) > LONGEST_REASON or not is_plain(draft.reason)):
         return f"a reason of at most {LONGEST_REASON} characters without control characters"
-    if draft.expires_at is not None and draft.expires_at <= now:
-        return "an expires_at in the future"
     return None
 
 
