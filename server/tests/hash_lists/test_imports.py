@@ -5,8 +5,11 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from sluice.api.schemas.hash_lists import NewHash
 from sluice.db.database import Database
+from sluice.errors import ImportStopped
 from sluice.hash_lists.service import HashLists, Imported
 from tests.db.migrated import Migrated
 from tests.db.rows import add_tenant
@@ -32,3 +35,11 @@ async def import_lines(lists: HashLists, *lines: str) -> Imported:
 async def test_lines_whose_time_has_passed_are_counted_and_skipped(lists: HashLists) -> None:
     done = await import_lines(lists, f"{'a' * 64},deny,,2020-01-01", "b" * 64, f"{'c' * 64},deny,,2020-01-01T00:00:00Z")
     assert (done.lines, done.added, done.changed, done.skipped) == (3, 1, 0, 2)
+
+
+async def test_moment_beyond_the_years_of_utc_is_refused_and_named(lists: HashLists) -> None:
+    with pytest.raises(ImportStopped) as stopped:
+        await import_lines(lists, f"{'a' * 64},deny,,9999-12-31T23:59:59-12:00")
+    assert stopped.value.errors[0].startswith("line 1: expected a moment such as 2026-01-31T12:00:00Z, found '9999-12-")
+    with pytest.raises(ValidationError, match="expires_at"):
+        NewHash(digest="a" * 64, expires_at="9999-12-31T23:59:59-12:00")

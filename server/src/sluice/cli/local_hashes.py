@@ -8,7 +8,6 @@ Functions on the database return what the API would, so that `hashes` prints bot
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -32,18 +31,16 @@ T = TypeVar("T")
 def add(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Add one entry, and return it."""
     from sluice.db.rls import INSTALLATION
-    from sluice.hash_lists.entry import EXPECTED_DIGEST, parse_digest
+    from sluice.hash_lists.entry import EXPECTED_DIGEST, parse_digest, parse_moment
     from sluice.hash_lists.service import EntryDraft
 
     digest = parse_digest(entry["digest"])
     if digest is None:
         raise CommandRefused(f"{entry['digest']}: expected {EXPECTED_DIGEST}.", Exit.USAGE)
     try:
-        expires_at = datetime.fromisoformat(entry["expires_at"]) if "expires_at" in entry else None
+        expires_at = parse_moment(entry["expires_at"]) if "expires_at" in entry else None
     except ValueError as fault:
         raise CommandRefused("--expires-at: expected a moment such as 2026-01-31T12:00:00Z.", Exit.USAGE) from fault
-    if expires_at is not None and expires_at.tzinfo is None:
-        expires_at = expires_at.replace(tzinfo=UTC)
     draft = EntryDraft(digest, entry["list"], entry.get("reason"), expires_at)
     action = operator_action("hash_entry.added", INSTALLATION)
     (made,) = _on_lists(lambda lists: lists.add(action, [draft]))

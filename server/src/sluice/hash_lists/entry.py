@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final, Literal, Self
 
@@ -24,6 +24,18 @@ def parse_digest(text: str) -> bytes | None:
     """Return the digest of its hexadecimal form, which may begin with `sha256:`; None if it is none."""
     found = _DIGEST.fullmatch(text)
     return None if found is None else bytes.fromhex(found[1])
+
+
+def parse_moment(text: str) -> datetime:
+    """Return the moment of its ISO 8601 form, in UTC; one without a zone is in UTC.
+
+    Raise `ValueError` for any other text, and for a moment that is in no year from 1 to 9999 of UTC.
+    """
+    moment = datetime.fromisoformat(text)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as fault:
+        raise ValueError("a moment beyond the years of UTC") from fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Entries of the installation are those of the tenant `INSTALLATION`; only the ope
 import csv
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from sluice.audit import AuditAction
@@ -25,6 +25,7 @@ from sluice.hash_lists.entry import (
     ListedHash,
     choose,
     parse_digest,
+    parse_moment,
 )
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
@@ -223,11 +224,9 @@ def parse_line(number: int, line: str, default_list: HashList) -> EntryDraft | N
     if on is None:
         raise BrokenLine(number, list_text, "deny or allow")
     try:
-        expires_at = datetime.fromisoformat(moment) if moment else None
+        expires_at = parse_moment(moment) if moment else None
     except ValueError as fault:
         raise BrokenLine(number, moment, "a moment such as 2026-01-31T12:00:00Z") from fault
-    if expires_at is not None and expires_at.tzinfo is None:
-        expires_at = expires_at.replace(tzinfo=UTC)
     draft = EntryDraft(digest, on, reason or None, expires_at)
     if problem := _problem_of(draft):
         raise BrokenLine(number, line, problem)
