@@ -4,14 +4,19 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from sluice.hash_lists import ListedHash
-from sluice.uploads.hash_lookup import look_up_members
+from sluice.uploads import hash_lookup
+from sluice.uploads.examined import ExamineFact
+from sluice.uploads.hash_lookup import look_up_members, may_hold_files
 from sluice.uploads.reasons import Reason
 from sluice.uploads.rules import failure_by_lists
 from sluice.uploads.values import HashListFact
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.format_list import FORMAT_NAMES
 from sluice_inspect.member_digests import pack_member
+from sluice_inspect.report import Finding, Outcome, Report
 from sluice_inspect.sandbox import Completed, Crashed, OverLimit, RunResult
 from sluice_inspect.sandbox.protocol import Job
 from sluice_inspect.sandbox.sealed import Sealed
@@ -69,3 +74,22 @@ async def test_members_behind_a_password_reject_nothing() -> None:
     fact = await look_up(WalkingSandbox(result))
     assert (fact.why, failure_by_lists(fact)) == ("a part behind a password", None)
     assert failure_by_lists(replace(fact, is_stopped=True)) is not None
+
+
+HOLD_NONE: list[dict[str, Any]] = [{"format": "png"}, {"format": "text"}]
+MAY_HOLD_SOME: list[dict[str, Any]] = [
+    {"format": "zip"},
+    {"format": "pdf"},
+    {"format": None},
+    {"format": "png", "finding": Finding.POLYGLOT},
+    {"format": "png", "integrity": Outcome.CORRUPT},
+]
+
+
+def test_members_are_looked_up_of_files_that_may_hold_some() -> None:
+    sound = Report("png", "image/png", Outcome.OK, Outcome.OK, None, blank=False, detail="")
+    for rows, expected in ((HOLD_NONE, False), (MAY_HOLD_SOME, True)):
+        for row in rows:
+            examined = ExamineFact(replace(sound, **row), died=False, overran=None, detail="", ms=1.0)
+            assert may_hold_files(examined) is expected, row
+    assert FORMAT_NAMES >= hash_lookup._WITHOUT_FILES

@@ -271,8 +271,9 @@ async def _examined(
         if isinstance(result, NoWorker):
             health = await sandbox.health()
             raise SandboxBroken(health.detail) if health.state == "down" else ServiceUnavailable("file checker")
-        listed = None if hashes is None else await hashes.look_up(sealed, sandbox, _TENANT)
-        return sealed, ExamineFact.of(result), listed
+        examined = ExamineFact.of(result)
+        listed = None if hashes is None else await hashes.look_up(sealed, examined, sandbox, _TENANT)
+        return sealed, examined, listed
 
 
 async def _verdict(

@@ -19,6 +19,7 @@ from sluice_client.cli.output import CommandRefused, Exit
 if TYPE_CHECKING:
     from sluice.hash_lists import HashEntry
     from sluice.hash_lists.service import EntryDraft, HashLists
+    from sluice.uploads.examined import ExamineFact
     from sluice.uploads.values import HashListFact
     from sluice_inspect.sandbox import Sandbox
     from sluice_inspect.sandbox.sealed import Sealed
@@ -100,9 +101,11 @@ class LocalHashes:
         self._algorithms = frozenset(ALGORITHMS[len(digest)] for digest in entries)
         self._denied = frozenset(ALGORITHMS[len(one.digest)] for one in entries.values() if one.list == "deny")
 
-    async def look_up(self, sealed: "Sealed", sandbox: "Sandbox", tenant_id: str) -> "HashListFact":
+    async def look_up(
+        self, sealed: "Sealed", examined: "ExamineFact", sandbox: "Sandbox", tenant_id: str
+    ) -> "HashListFact":
         """Return the entries that the file and its members are on. Raise `ServiceUnavailable` without a checker."""
-        from sluice.uploads.hash_lookup import digests_of, look_up_members
+        from sluice.uploads.hash_lookup import digests_of, look_up_members, may_hold_files
         from sluice.uploads.values import HashListFact
 
         async def find(digests: "Sequence[bytes]") -> "Sequence[ListedHash]":
@@ -110,7 +113,7 @@ class LocalHashes:
             return [ListedHash(one.digest.hex(), one.list, one.reason, of_installation=False) for one in found]
 
         own = await find(await digests_of(sealed, self._algorithms))
-        if not self._denied:
+        if not self._denied or not may_hold_files(examined):
             return HashListFact(tuple(own))
         members = await look_up_members(find, sandbox, tenant_id, sealed, self._denied)
         return replace(members, entries=(*own, *members.entries))
