@@ -1,13 +1,14 @@
 """Have the sandbox hash everything that is packed in a file, and read the worker's records."""
 
+import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
 from sluice_inspect.child.shared_buffer import SharedBuffer
-from sluice_inspect.member_digests import MOST_MEMBERS, RECORD_BYTES, MemberDigests, unpack_member
+from sluice_inspect.member_digests import MOST_MEMBERS, RECORD_BYTES, digests_in, name_of
 from sluice_inspect.sandbox import Crashed, NoWorker, OverLimit, Sandbox
 from sluice_inspect.sandbox.protocol import Job
 from sluice_inspect.sandbox.sealed import Sealed
@@ -22,14 +23,22 @@ class MembersUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HashedMembers:
-    """The members of a file. `why` says why not all that is packed in it was hashed, and is empty if all was.
+    """The records of `number` members of a file, and by each digest where the first record with it begins.
 
-    `is_stopped`: the walk through the file ended early, so that nothing is known of the members that come later.
+    `why` says why not all that is packed in the file was hashed, and is empty if all was. `is_stopped`: the walk
+    through the file ended early, so that nothing is known of the members that come later.
     """
 
-    members: Sequence[MemberDigests]
+    number: int
+    records: bytes
+    offsets: Mapping[bytes, int]
     why: str
-    is_stopped: bool = False
+    is_stopped: bool
+
+    def name_of(self, digest: bytes) -> str:
+        """Return the name of the first member with a digest."""
+        begin = self.offsets[digest]
+        return name_of(self.records[begin : begin + RECORD_BYTES])
 
 
 async def hash_members(sandbox: Sandbox, sealed: Sealed, *, tenant_id: str, weak: bool) -> HashedMembers:
@@ -50,7 +59,9 @@ async def hash_members(sandbox: Sandbox, sealed: Sealed, *, tenant_id: str, weak
                 why = f"the walk through it was stopped at its {result.limit} limit"
             case _:
                 number, why, is_stopped = _parse(result.payload)
-        return HashedMembers(_read(buffer, number, weak=weak), why, is_stopped)
+        # In a thread: there may be 100,000 records.
+        records, offsets = await asyncio.to_thread(_read, buffer, number, weak=weak)
+        return HashedMembers(len(records) // RECORD_BYTES, records, offsets, why, is_stopped)
 
 
 def _parse(payload: Mapping[str, object]) -> tuple[int, str, bool]:
@@ -66,12 +77,13 @@ def _parse(payload: Mapping[str, object]) -> tuple[int, str, bool]:
     return number, why, stopped is not False
 
 
-def _read(buffer: SharedBuffer, most: int, *, weak: bool) -> Sequence[MemberDigests]:
-    """Return the members of the records in the buffer, at most `most`."""
-    members = []
-    for index in range(most):
-        member = unpack_member(os.pread(buffer.fd, RECORD_BYTES, index * RECORD_BYTES), weak=weak)
-        if member.digests[0] == _NO_SHA256:  # nothing was written behind it
-            break
-        members.append(member)
-    return members
+def _read(buffer: SharedBuffer, most: int, *, weak: bool) -> tuple[bytes, Mapping[bytes, int]]:
+    """Return the records in the buffer, at most `most`, and by each digest where the first record with it begins."""
+    records, offsets = os.pread(buffer.fd, most * RECORD_BYTES, 0), dict[bytes, int]()
+    for begin in range(0, len(records), RECORD_BYTES):
+        digests = digests_in(records[begin : begin + RECORD_BYTES], weak=weak)
+        if digests[0] == _NO_SHA256:  # nothing was written behind it
+            return records[:begin], offsets
+        for digest in digests:
+            offsets.setdefault(digest, begin)
+    return records, offsets

@@ -75,16 +75,15 @@ async def look_up_members(
     except MembersUnavailable as fault:
         log.warning("check_unavailable", tenant_id=tenant_id, why=str(fault))
         raise ServiceUnavailable("file checker") from fault
-    names = {digest: member.name for member in reversed(found.members) for digest in member.digests}
-    digests, denied = list(names), list[ListedHash]()
+    digests, denied = list(found.offsets), list[ListedHash]()
     for start in range(0, len(digests), MOST_ASKED):
         listed = await find(digests[start : start + MOST_ASKED])
         denied += [
-            replace(entry, member=names[bytes.fromhex(entry.digest)] or _NO_NAME)
+            replace(entry, member=found.name_of(bytes.fromhex(entry.digest)) or _NO_NAME)
             for entry in listed
             if entry.list == "deny"
         ]
-    return HashListFact(tuple(denied[:_MOST_KEPT]), len(found.members), found.why, found.is_stopped)
+    return HashListFact(tuple(denied[:_MOST_KEPT]), found.number, found.why, found.is_stopped)
 
 
 async def digests_of(sealed: Sealed, algorithms: Collection[Algorithm]) -> Sequence[bytes]:
