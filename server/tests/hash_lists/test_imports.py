@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from sluice.api.schemas.hash_lists import NewHash
 from sluice.db.database import Database
-from sluice.errors import ImportStopped
-from sluice.hash_lists.service import HashLists, Imported
+from sluice.errors import ImportStopped, Invalid, TooManyRequests
+from sluice.hash_lists import service
+from sluice.hash_lists.service import EntryDraft, HashLists, Imported
 from tests.db.migrated import Migrated
 from tests.db.rows import add_tenant
 from tests.operator_action import operator_action
@@ -43,3 +44,26 @@ async def test_moment_beyond_the_years_of_utc_is_refused_and_named(lists: HashLi
     assert stopped.value.errors[0].startswith("line 1: expected a moment such as 2026-01-31T12:00:00Z, found '9999-12-")
     with pytest.raises(ValidationError, match="expires_at"):
         NewHash(digest="a" * 64, expires_at="9999-12-31T23:59:59-12:00")
+
+
+async def test_tenant_has_no_more_entries_than_it_may(lists: HashLists, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MOST_OF_TENANT", 2)
+    found = "found 3 entries of the tenant, expected at most 2"
+    with pytest.raises(ImportStopped) as stopped:
+        await import_lines(lists, "a" * 64, "b" * 64, "c" * 64)
+    assert stopped.value.errors == (f"lines 1 to 3: {found}", "Nothing of the file was applied")
+    assert (await import_lines(lists, "a" * 64, "b" * 64)).added == 2
+    with pytest.raises(Invalid) as invalid:
+        await lists.add(BY, [EntryDraft(bytes(32))])
+    assert invalid.value.errors == (f"entries: {found}",)
+    assert (await import_lines(lists, "a" * 64, "b" * 64)).changed == 2
+
+
+async def test_second_import_of_a_tenant_is_refused_while_the_first_is_under_way(lists: HashLists) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        with pytest.raises(TooManyRequests):
+            await import_lines(lists, "b" * 64)
+        yield b"a" * 64
+
+    assert (await lists.import_csv(BY, chunks())).added == 1
+    assert (await import_lines(lists, "b" * 64)).added == 1

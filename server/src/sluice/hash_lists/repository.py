@@ -95,10 +95,11 @@ async def find_listed(database: Database, tenant_id: str, digests: Sequence[byte
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many entries were added, and how many that were there before were written again."""
+    """How many entries were added, how many that were there before were written again, and how many there are now."""
 
     added: int
     changed: int
+    total: int
 
 
 async def put(connection: Connection, tenant_id: str, entries: Sequence[HashEntry]) -> Written:
@@ -119,7 +120,8 @@ async def put(connection: Connection, tenant_id: str, entries: Sequence[HashEntr
     sums = Counter((entry.list, len(entry.digest)) for entry in entries)
     sums.subtract((on, len(digest)) for digest, on in known.items())
     await _count(connection, tenant_id, sums)
-    return Written(len(entries) - len(known), len(known))
+    total = await _load_total(connection, tenant_id, EntryFilter())
+    return Written(len(entries) - len(known), len(known), total)
 
 
 async def remove(connection: Connection, tenant_id: str, digests: Collection[bytes]) -> Sequence[bytes]:

@@ -13,7 +13,8 @@ from sluice.audit import AuditAction
 from sluice.audit.repository import append, append_all
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.db.rls import ALL_TENANTS, INSTALLATION, RlsScope
-from sluice.errors import ImportInterrupted, ImportStopped, Invalid, NotFound
+from sluice.db.sql import Connection
+from sluice.errors import ImportInterrupted, ImportStopped, Invalid, NotFound, TooManyRequests
 from sluice.hash_lists import repository
 from sluice.hash_lists.entry import (
     EXPECTED_DIGEST,
@@ -34,11 +35,13 @@ from sluice.kit.text import is_plain
 from sluice.observe.log import log
 
 MOST_LISTED: Final = repository.MOST_LISTED
+MOST_OF_TENANT: Final = 10_000_000  # entries
 LONGEST_REASON: Final = 500
 _LONGEST_LINE: Final = 4096  # bytes
 _SHA256_BYTES: Final = 32
 _BATCH: Final = 1000  # entries of one transaction of an import
 _COLUMNS: Final = ["digest", "list", "reason", "expires_at"]
+_RETRY_SECONDS: Final = 10.0
 _SHOWN: Final = 80  # characters of a value that is wrong
 
 
@@ -78,12 +81,17 @@ class BrokenLine(ValueError):
         super().__init__(f"line {number}: expected {expected}, found {shown!r}")
 
 
+class TooManyEntries(Exception):
+    """A tenant would have more entries than it may. `str()` says how many."""
+
+
 class HashLists:
     """The hash lists of all tenants, one tenant at a time."""
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self._clock = clock
+        self._importing: set[str] = set()  # tenants with an import under way in this process
 
     async def add(self, by: AuditAction, drafts: Sequence[EntryDraft]) -> Sequence[HashEntry]:
         """Add entries, or write them again; return them as they are now. Raise `Invalid`."""
@@ -94,10 +102,13 @@ class HashLists:
             if problem is not None:
                 raise Invalid(f"entries[{number}]: {problem}")
         entries = [_entry(by, draft, now) for draft in last.values()]
-        async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
-            await repository.put(connection, by.tenant_id, entries)
-            if by.tenant_id != INSTALLATION:
-                await append_all(connection, [(by, entry.digest.hex()) for entry in entries], now)
+        try:
+            async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
+                await _put(connection, by.tenant_id, entries)
+                if by.tenant_id != INSTALLATION:
+                    await append_all(connection, [(by, entry.digest.hex()) for entry in entries], now)
+        except TooManyEntries as many:
+            raise Invalid(f"entries: {many}") from many
         _log_of_installation(by, len(entries))
         return entries
 
@@ -161,8 +172,19 @@ class HashLists:
         """Add the entries of a CSV `digest[,list[,reason[,expires_at]]]`, as it comes in.
 
         Each `_BATCH` entries are one transaction. Raise `ImportStopped`, which says how many lines were applied, at the
-        first line that is wrong, or `ImportInterrupted`, which says the same, if the database is unavailable.
+        first line that is wrong or for which the tenant has no room, `ImportInterrupted`, which says the same, if the
+        database is unavailable, or `TooManyRequests` if another import of the tenant is under way.
         """
+        if by.tenant_id in self._importing:
+            why = "An import of this tenant is under way already"
+            raise TooManyRequests(errors=[why], retry_after=_RETRY_SECONDS, limit=1)
+        self._importing.add(by.tenant_id)
+        try:
+            return await self._import(by, chunks, default_list)
+        finally:
+            self._importing.discard(by.tenant_id)
+
+    async def _import(self, by: AuditAction, chunks: AsyncIterable[bytes], default_list: HashList) -> Imported:
         done = Imported(new_id("imp"), 0, 0, 0)
         batch: dict[bytes, EntryDraft] = {}
         number = 0
@@ -179,6 +201,8 @@ class HashLists:
             return await self._write(by, batch, done, number)
         except BrokenLine as broken:
             raise ImportStopped(str(broken), _applied(done)) from broken
+        except TooManyEntries as many:
+            raise ImportStopped(f"lines {done.lines + 1} to {number}: {many}", _applied(done)) from many
         except DatabaseUnavailable as fault:
             raise ImportInterrupted("The database is unavailable", _applied(done)) from fault
 
@@ -189,11 +213,19 @@ class HashLists:
         now = self._clock()
         entries = [_entry(by, draft, now) for draft in batch.values()]
         async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
-            written = await repository.put(connection, by.tenant_id, entries)
+            written = await _put(connection, by.tenant_id, entries)
             if by.tenant_id != INSTALLATION and not done.lines:
                 await append(connection, by, done.import_id, now)
         _log_of_installation(by, len(entries))
         return replace(done, lines=lines, added=done.added + written.added, changed=done.changed + written.changed)
+
+
+async def _put(connection: Connection, tenant_id: str, entries: Sequence[HashEntry]) -> repository.Written:
+    """Write entries; raise `TooManyEntries`, after which the transaction must not commit."""
+    written = await repository.put(connection, tenant_id, entries)
+    if tenant_id != INSTALLATION and written.total > MOST_OF_TENANT:
+        raise TooManyEntries(f"found {written.total} entries of the tenant, expected at most {MOST_OF_TENANT}")
+    return written
 
 
 def parse_line(number: int, line: str, default_list: HashList) -> EntryDraft | None:
