@@ -299,6 +299,16 @@ def test_stored_facts_are_read_without_the_fields_that_only_the_next_release_kno
     assert Facts.from_json(stored) == facts
 
 
+def test_metrics_name_a_check_in_python_but_no_external_one() -> None:
+    checks = (CheckResult("meter", findings=(CheckFinding("no_picture"),)),)
+    said: dict[str, Any] = {
+        "external": (ExternalFact("policy", "reject", 1.0),),
+        "scanned": replace(CLEAN, outcome="infected"),
+    }
+    facts = replace(SOUND_FACTS, examined=replace(examined(), checks=checks), **said)
+    assert [each.counted_as for each in failures(facts, RULES)] == ["python.meter", "malware", "external"]
+
+
 def test_a_decision_for_a_reason_that_only_the_next_release_knows_has_a_general_report() -> None:
     record = DecisionRecord(
         report_id="rep_1",

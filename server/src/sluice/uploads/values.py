@@ -382,6 +382,11 @@ class Rejection:
         """Name of the check, as in `rules.CHECKS`; of an external one `external.NAME`, of one in Python `python.NAME`."""
         return self.external_check or WORDS[self.reason].check
 
+    @property
+    def counted_as(self) -> str:
+        """Name of the check in metrics: without the name of an external one, which a tenant chooses."""
+        return EXTERNAL if self.check.startswith(f"{EXTERNAL}.") else self.check
+
     def to_error(self) -> FileRejected | LimitExceeded:
         """Return the error that the caller sees: the words and exactly one reason code."""
         error = LimitExceeded if self.reason in LIMIT_REASONS else FileRejected
