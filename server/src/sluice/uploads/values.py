@@ -379,7 +379,7 @@ class Rejection:
 
     @property
     def check(self) -> str:
-        """Name of the check, as in `rules.CHECKS`; of an external one `external.NAME`, of one in Python `python.NAME`."""
+        """Name of the check, as in `rules.CHECKS`; `external.NAME` of an external one, `python.NAME` if in Python."""
         return self.external_check or WORDS[self.reason].check
 
     @property
@@ -430,7 +430,10 @@ class ContextSnapshot:
         return self if permit is None else replace(self, rules=self.rules.narrowed(permit))
 
     def has_versions_of(self, other: Self) -> bool:
-        """Return whether context, bucket, plan and the kinds of hash lists are of the same versions. How much of them is used may differ."""
+        """Return whether context, bucket, plan and the kinds of hash lists are of the same versions.
+
+        How much of them is used may differ.
+        """
         return (
             self.context.rules_version == other.context.rules_version
             and self.context.status == other.context.status
