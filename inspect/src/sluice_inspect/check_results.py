@@ -16,7 +16,7 @@ SEVERITIES: Final[tuple[CheckSeverity, ...]] = get_args(CheckSeverity)
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """Something that a check found: a name of small letters, digits and `_`, and one sentence for the tenant's users."""
+    """Something that a check found: a name of small letters, digits and `_`, and a sentence for the tenant's users."""
 
     name: str
     severity: CheckSeverity = "reject"
@@ -40,7 +40,7 @@ class CheckResult:
 def parse_results(raw: object) -> tuple[CheckResult, ...]:
     """Return the results that a child process wrote; raise `ValueError` for what `to_json` would not write."""
     if not isinstance(raw, list) or len(raw) > _CHECKS_MAX:
-        raise ValueError("the results of checks are no list")
+        raise ValueError(f"expected a list of at most {_CHECKS_MAX} results of checks")
     return tuple(map(_parse_result, raw))
 
 
@@ -50,7 +50,7 @@ def _parse_result(raw: object) -> CheckResult:
             not others and CHECK_NAME.fullmatch(check) and _is_text(why) and len(findings) <= FINDINGS_MAX
         ):
             return CheckResult(check, why, tuple(map(_parse_finding, findings)))
-    raise ValueError("the result of a check is none")
+    raise ValueError("expected the result of a check: its name, why it did not end, and a list of findings")
 
 
 def _parse_finding(raw: object) -> CheckFinding:
@@ -59,7 +59,7 @@ def _parse_finding(raw: object) -> CheckFinding:
             not others and CHECK_NAME.fullmatch(name) and severity in SEVERITIES and _is_text(detail)
         ):
             return CheckFinding(name, SEVERITIES[SEVERITIES.index(severity)], detail)
-    raise ValueError("a finding of a check is none")
+    raise ValueError("expected a finding of a check: its name, severity and detail")
 
 
 def _is_text(text: str) -> bool:

@@ -134,13 +134,24 @@ class Report:
     def from_stored(cls, raw: Mapping[str, object]) -> "Report":
         """Return a report of the decision log, also one written before there were facts and flags.
 
-        Such a report lacks the fact `flags_complete`: a flag that it lacks may still apply to the file.
+        Such a report lacks the fact `flags_complete`: a flag that it lacks may still apply to the file. What the next
+        release added is left out, since it may have written the report during an upgrade.
         """
-        return cls.from_json({"facts": {}, "flags": [], **raw})
+        known = {"facts": {}, "flags": [], **{name: value for name, value in raw.items() if name in _FIELDS}}
+        if isinstance(known["facts"], dict):
+            known["facts"] = {name: value for name, value in known["facts"].items() if name in FACTS}
+        if isinstance(known["flags"], list):
+            known["flags"] = [flag for flag in known["flags"] if flag in _FLAG_NAMES]
+        if known["format"] not in FORMAT_NAMES:
+            known["format"] = None
+        if known["finding"] not in _FINDINGS:
+            known["finding"] = None
+        return cls.from_json(known)
 
 
 _FIELDS: Final = frozenset(Report.__slots__)
 _FLAG_NAMES: Final = frozenset(FLAGS)
+_FINDINGS: Final = frozenset(finding.value for finding in Finding)
 
 
 def is_content_type(value: str) -> bool:

@@ -212,18 +212,18 @@ class Settings(BaseSettings):
     # Send webhooks
     webhook_hosts: Names = Field(
         (),
-        description="Hosts (or host:port) and networks, comma-separated, that webhooks and external checks may reach although they are not "
-        "public: a name must resolve into a listed network (`10.0.0.0/8`). Listed hosts may use http. Empty: https to "
-        "public addresses only.",
+        description="Hosts (or host:port) and networks, comma-separated, that webhooks and external checks may reach "
+        "although they are not public: a name must resolve into a listed network (`10.0.0.0/8`). Listed hosts may use "
+        "http. Empty: https to public addresses only.",
     )
 
     # Scan for malware
     scanner: Names = Field(
         ("auto",),
         description="The engines that scan, comma-separated, at the same time: `clamd`, `icap:NAME` (see SLUICE_ICAP), "
-        "`yara` (see SLUICE_YARA_RULES), `builtin` for Sluice's own rules, which see every file in any case. A file is clean if all say so. "
-        "`auto` uses a clamd that responds and finds the test virus, else `builtin`. `off` refuses uploads to contexts "
-        "that ask for a scan.",
+        "`yara` (see SLUICE_YARA_RULES), `builtin` for Sluice's own rules, which see every file in any case. A file is "
+        "clean if all say so. `auto` uses a clamd that responds and finds the test virus, else `builtin`. `off` "
+        "refuses uploads to contexts that ask for a scan.",
     )
     scanner_optional: Names = Field(
         (),

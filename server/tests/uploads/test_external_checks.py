@@ -21,7 +21,7 @@ from sluice.contexts.external_checks import ExternalCheck, ExternalCheckDraft, s
 from sluice.contexts.policies import Mode
 from sluice.contexts.service import Draft, ExternalCheckSecrets
 from sluice.db.migrate import upgrade
-from sluice.errors import FileRejected, Invalid, NotFound, ServiceUnavailable
+from sluice.errors import FileRejected, Invalid, NotFound, ServiceUnavailable, TooManyRequests
 from sluice.hash_lists.service import EntryDraft
 from sluice.kit.keyring_file import add_key, retire_keys
 from sluice.kit.read_through_cache import Cached
@@ -217,6 +217,20 @@ async def test_a_reader_that_stalls_keeps_no_bytes_after_the_question_has_ended(
         for pieces in stalled:
             with pytest.raises(LinkBroken):
                 [piece async for piece in pieces]
+
+
+async def test_a_link_that_is_read_too_often_at_once_is_refused_as_that_by_every_process(
+    tmp_path: Path, sealed: Sealed
+) -> None:
+    first, second = (ContentLinks("http://sluice.test", tmp_path, number) for number in range(2))
+    async with first.serving(), second.serving(), AsyncExitStack() as stack:
+        url = stack.enter_context(first.opened(sealed, "ten_1"))
+        token = url.rpartition("/")[2]
+        for links in (first, second) * 2:
+            await stack.enter_async_context(links.open(token))
+        for links in (first, second):
+            with pytest.raises(TooManyRequests):
+                await stack.enter_async_context(links.open(token))
 
 
 def _descriptors_of(path: Path) -> list[int]:

@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any
 
 import pytest
 
+from sluice.api.schemas.reports import full_report
 from sluice.contexts import RateLimit
 from sluice.contexts.policies import (
     NO_POLICIES,
@@ -25,13 +27,17 @@ from sluice.contexts.policies import (
     Policies,
     ProgramsInArchives,
 )
+from sluice.decisions import DecisionRecord
 from sluice.hash_lists import ListedHash
+from sluice.scanner import SingleResult
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
+from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import checks_of, decide, failures, judge_all, quarantine_by
 from sluice.uploads.values import ExternalFact, ExternalRule, Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
-from sluice_inspect.check_results import CheckResult
+from sluice_inspect.check_results import CheckFinding, CheckResult
 from sluice_inspect.report import Finding, Outcome, Report
+from sluice_inspect.sandbox.unpack import RuleMatch
 from tests.rows import each_row
 
 RULES = Rules(
@@ -272,6 +278,59 @@ def test_a_check_of_the_interface_in_report_mode_rejects_nothing(field: str, cha
     assert decide(facts, RULES) is not None
     assert decide(facts, rules) is None
     assert "would_fail" in outcomes(facts, rules).values()
+
+
+def test_stored_facts_are_read_without_the_fields_that_only_the_next_release_knows() -> None:
+    checks = (CheckResult("meter", findings=(CheckFinding("no_picture"),)),)
+    found = replace(examined(SOUND), checks=checks)
+    scanned = replace(CLEAN, each=(SingleResult("a", "1", "clean", 1.0),), rules=(RuleMatch("r", "f", "report", {}),))
+    listed = HashListFact((ListedHash("00" * 32, "allow", None, of_installation=False),))
+    facts = replace(SOUND_FACTS, examined=found, scanned=scanned, listed=listed)
+    stored = json.loads(json.dumps(facts.to_json()))
+    fields = [stored, *(stored[name] for name in ("rate", "plan", "examined", "scanned", "listed"))]
+    fields += [stored["external"][0], stored["listed"]["entries"][0], stored["scanned"]["each"][0]]
+    fields += [stored["scanned"]["rules"][0], stored["examined"]["checks"][0]]
+    fields += [stored["examined"]["checks"][0]["findings"][0], stored["examined"]["report"]]
+    fields += [stored["examined"]["report"]["facts"]]
+    for each in fields:
+        each["of_the_next_release"] = 1
+    stored["examined"]["report"] |= {"flags": ["of_the_next_release"], "format": "of_the_next_release"}
+    facts = replace(facts, examined=replace(found, report=replace(SOUND, format=None)))
+    assert Facts.from_json(stored) == facts
+
+
+def test_metrics_name_a_check_in_python_but_no_external_one() -> None:
+    checks = (CheckResult("meter", findings=(CheckFinding("no_picture"),)),)
+    said: dict[str, Any] = {
+        "external": (ExternalFact("policy", "reject", 1.0),),
+        "scanned": replace(CLEAN, outcome="infected"),
+    }
+    facts = replace(SOUND_FACTS, examined=replace(examined(), checks=checks), **said)
+    assert [each.counted_as for each in failures(facts, RULES)] == ["python.meter", "malware", "external"]
+
+
+def test_a_decision_for_a_reason_that_only_the_next_release_knows_has_a_general_report() -> None:
+    record = DecisionRecord(
+        report_id="rep_1",
+        tenant_id="ten_1",
+        file_id=None,
+        context_key="claims",
+        mode="live",
+        rules=RULES.to_json(),
+        rules_version=1,
+        facts=json.loads(json.dumps(SOUND_FACTS.to_json())),
+        engines={},
+        outcome="rejected",
+        reason="of_the_next_release",
+        detail="",
+        actor={},
+        created_at=datetime(2026, 1, 31, tzinfo=UTC),
+        original_filename="a.pdf",
+        actor_id=None,
+        duration_ms=1,
+    )
+    shown = full_report(VerdictReport.of(record), "en")
+    assert (shown.outcome, shown.reason, shown.message_key) == ("rejected", None, "rejected.plain")
 
 
 @each_row("rules", [RULES, replace(RULES, check_modes=CheckModes(blank=Mode.QUARANTINE))])

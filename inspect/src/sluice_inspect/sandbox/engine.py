@@ -92,9 +92,10 @@ class ZygoteSandbox:
         `workers` files are processed at once (default: one per core, at least two), and for every two of them one more
         file of up to 1 MiB. `level` `auto` takes the strictest level that works here, never below `least`; a named
         level is required. A file waits at most `wait_seconds` for a worker. `jobs` names the module of the jobs,
-        searched on `import_path` too. `checks` are the operator's own that are made of each file. `launched` is a zygote that was launched earlier with the same `jobs` and memory
-        limit, or the socket of one that several processes share. `on_fault` is called with what a failed self-test
-        found, and after how many seconds the next one begins.
+        searched on `import_path` too. `checks` are the operator's own that are made of each file. `launched` is a
+        zygote that was launched earlier with the same `jobs` and memory limit, or the socket of one that several
+        processes share. `on_fault` is called with what a failed self-test found, and after how many seconds the next
+        one begins.
         """
         self._slots = workers or max(2, os.cpu_count() or 2)
         self._candidates = LEVELS[: LEVELS.index(least) + 1] if level == "auto" else (level,)

@@ -170,7 +170,7 @@ def _parse(payload: Mapping[str, object], ms: float, buffer: SharedBuffer | None
     full = {**_DEFAULTS, **payload}
     threat, why = full["threat"], full["why"]
     if not all(isinstance(full[name], bool) for name in _FLAGS) or not _is_text(why):
-        raise _InvalidReport("the scan returned values that are none")
+        raise _InvalidReport("the scan returned a field of another type than it has")
     if threat is not None and (not _is_text(threat) or not threat):
         raise _InvalidReport("the scan returned a threat without a name")
     if full["complete"] != (threat is None and why == ""):
@@ -201,7 +201,7 @@ def _parse_rules_report(value: object) -> RulesReport:
             not others and _RULES_VERSION.fullmatch(version) and _is_text(why) and len(matches) <= _MATCHES_MAX
         ):
             return RulesReport(version, why, tuple(map(_parse_match, matches)))
-    raise _InvalidReport("the scan returned a report of YARA rules that is none")
+    raise _InvalidReport("the scan returned an invalid report of YARA rules: expected version, why and matches")
 
 
 def _parse_match(value: object) -> RuleMatch:
@@ -215,7 +215,7 @@ def _parse_match(value: object) -> RuleMatch:
             and all(_RULE.fullmatch(name) and _is_meta(each) for name, each in meta.items())
         ):
             return RuleMatch(rule, file, _SEVERITIES[severity], meta)
-    raise _InvalidReport("the scan returned a match of a YARA rule that is none")
+    raise _InvalidReport("the scan returned an invalid match of a YARA rule: expected rule, file, severity and meta")
 
 
 def _is_meta(value: object) -> bool:
@@ -224,20 +224,20 @@ def _is_meta(value: object) -> bool:
 
 def _parse_number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _InvalidReport("the scan returned numbers that are none")
+        raise _InvalidReport("the scan returned another value where a number was expected")
     return value
 
 
 def _parse_names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > _NAMES_MAX or not all(_is_text(name) for name in value):
-        raise _InvalidReport("the scan returned names that are none")
+        raise _InvalidReport("the scan returned another value where a list of names was expected")
     return tuple(map(str, value))
 
 
 def _parse_extents(value: object, buffer: SharedBuffer) -> tuple[Extent, ...]:
     """Return the extents, which must lie one after another within the buffer, as a worker writes them."""
     if not isinstance(value, list):
-        raise _InvalidReport("the scan returned extents that are none")
+        raise _InvalidReport("the scan returned another value where extents were expected")
     extents: list[Extent] = []
     at = 0
     for extent in value:
@@ -248,7 +248,7 @@ def _parse_extents(value: object, buffer: SharedBuffer) -> tuple[Extent, ...]:
                 extents.append(Extent(start, size, opened))
                 at = start + size
             case _:
-                raise _InvalidReport("the scan returned extents that are none")
+                raise _InvalidReport("the scan returned another value where extents were expected")
     if at > buffer.size:
         raise _InvalidReport("the scan returned extents beyond the shared buffer")
     return tuple(extents)

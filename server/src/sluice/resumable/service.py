@@ -48,7 +48,7 @@ from sluice.resumable.parts import (
 from sluice.resumable.resumable_upload import NewUpload, ResumableUpload, UploadPart, UploadState
 from sluice.storage import KeepsFiles, ObjectStore
 from sluice.upload_tokens import repository as token_rows
-from sluice.uploads.reasons import LIMIT_REASONS, Reason
+from sluice.uploads.reasons import LIMIT_REASONS, stored_reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.slots import UploadSlots
 from sluice.uploads.spool import Sha256, Spool
@@ -445,7 +445,7 @@ async def settle(connection: Connection, attempt: ResumableUpload) -> ResumableU
     state, kept_for = UploadState.OPEN, None
     if decision is not None and decision.outcome in {"accepted", "quarantined"}:
         state = UploadState.STORED
-    elif decision is not None and decision.reason is not None and Reason(decision.reason) not in LIMIT_REASONS:
+    elif decision is not None and decision.reason is not None and stored_reason(decision.reason) not in LIMIT_REASONS:
         state, kept_for = UploadState.REJECTED, _REJECTED_LIFE
     settled = await repository.settle(connection, attempt, state, kept_for=kept_for)
     return replace(attempt, state=state) if settled is None else settled

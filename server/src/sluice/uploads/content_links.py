@@ -25,6 +25,7 @@ _SECONDS: Final = 5.0  # that another process has for the next piece
 _READERS: Final = 4  # of one link at once
 _TOKEN_BYTES: Final = 32
 _LONGEST_LINE: Final = 1024
+_BUSY: Final = "too many readers"  # instead of the head of the content, between processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class _Link:
     def reading(self) -> Iterator["_OwnContent"]:
         """Return the bytes for one more reader. Raise `TooManyRequests`."""
         if self.readers >= _READERS:
-            raise TooManyRequests(errors=["These bytes are being read already"], limit=_READERS)
+            raise _too_many_readers()
         self.readers += 1
         try:
             yield _OwnContent(self)
@@ -143,7 +144,9 @@ class ContentLinks:
                 async for piece in content.read(start, length):
                     writer.write(piece)
                     await writer.drain()
-        except (OSError, ValueError, NotFound, LinkBroken, TooManyRequests):
+        except TooManyRequests:
+            writer.write(json.dumps(_BUSY).encode() + b"\n")
+        except (OSError, ValueError, NotFound, LinkBroken):
             pass  # the sibling sees the end
         except Exception:  # noqa: BLE001  (asyncio would write it past the log)
             log.exception("check_content_failed")
@@ -157,6 +160,10 @@ class ContentLinks:
         if link is None:
             raise NotFound
         return link
+
+
+def _too_many_readers() -> TooManyRequests:
+    return TooManyRequests(errors=["These bytes are being read already"], limit=_READERS)
 
 
 def _socket(folder: Path, number: str) -> Path:
@@ -208,11 +215,14 @@ class _SiblingsContent:
 
 
 async def _remote(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> _SiblingsContent:
-    """Return the bytes behind a link of the process at the other end; raise `NotFound`."""
+    """Return the bytes behind a link of the process at the other end; raise `NotFound` or `TooManyRequests`."""
     try:
         async with asyncio.timeout(_SECONDS):
             writer.write(token.encode() + b"\n")
-            tenant_id, size, sha256 = json.loads(await reader.readline())
+            reply = json.loads(await reader.readline())
+        if reply == _BUSY:
+            raise _too_many_readers()
+        tenant_id, size, sha256 = reply
     except (OSError, ValueError, TimeoutError) as fault:
         raise NotFound from fault
     return _SiblingsContent(ContentInfo(tenant_id, size, sha256), reader, writer)

@@ -24,7 +24,7 @@ from sluice.errors import FileRejected, IdempotencyKeyInUse, IdempotencyKeyReuse
 from sluice.idempotency_keys import KeyClaim, hash_of_key
 from sluice.idempotency_keys import repository as key_rows
 from sluice.kit.ids import first_id, new_id
-from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
+from sluice.uploads.reasons import EXTERNAL, WORDS, Reason, stored_reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.values import Decision, ReceivedFile, Stored
 
@@ -99,10 +99,16 @@ async def _claim(connection: Connection, claim: KeyClaim) -> DecisionRecord | No
 
 
 def _is_final(decision: DecisionRecord) -> bool:
-    """Return whether the same bytes would end the same way: temporary conditions are judged again."""
+    """Return whether the same bytes would end the same way: temporary conditions are judged again.
+
+    So is a file that the next release rejected, during an upgrade, for a reason that this one does not know.
+    """
     if decision.outcome == "undecided":
         return False
-    return decision.reason is None or decision.outcome != "rejected" or not WORDS[Reason(decision.reason)].retryable
+    if decision.reason is None or decision.outcome != "rejected":
+        return True
+    reason = stored_reason(decision.reason)
+    return reason is not None and not WORDS[reason].retryable
 
 
 # A file that was rejected a moment ago
@@ -126,7 +132,7 @@ async def find_rejected(database: Database, decision: Decision) -> FileRejected 
         return None
     since = first_id("rep", decision.created_at - _REJECTED_AGO)
     record = await decision_rows.find_repeated(database, decision.tenant_id, repeat_key(decision), since)
-    return None if record is None else _rejected(record)
+    return None if record is None or stored_reason(record.reason) is None else _rejected(record)
 
 
 def _rejected(decision: DecisionRecord) -> FileRejected:

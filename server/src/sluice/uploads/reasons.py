@@ -44,6 +44,14 @@ class Reason(StrEnum):
     CHECK_UNANSWERED = "check_unanswered"
 
 
+_CODES: Final = frozenset(Reason)
+
+
+def stored_reason(code: str | None) -> Reason | None:
+    """Return the reason of a logged decision; None if it has none, or one that only the next release knows."""
+    return Reason(code) if code in _CODES else None
+
+
 # The external checks of a context: each is the check `external.NAME`.
 EXTERNAL: Final = "external"
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from sluice.contexts.policies import Mode
 from sluice.decisions import DecisionRecord
-from sluice.uploads.reasons import WORDS, Advice, Reason
+from sluice.uploads.reasons import WORDS, Advice, Reason, stored_reason
 from sluice.uploads.rules import CheckResult, judge_all, rejection_for
 from sluice.uploads.values import Facts, Rejection, Rules, VerdictOutcome
 
@@ -56,7 +56,7 @@ class VerdictReport:
         if record.mode == "rescan":
             raise ValueError("a later scan of a stored file has no report")
         rules, facts = Rules.from_json(record.rules), Facts.from_json(record.facts)
-        reason = None if record.reason is None else Reason(record.reason)
+        reason = stored_reason(record.reason)
         rejection = None if reason is None else rejection_for(reason, record.detail, facts, rules)
         checks = judge_all(facts, rules, failed=rejection)
         outcome: Any = record.outcome

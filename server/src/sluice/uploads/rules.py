@@ -334,8 +334,8 @@ def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     scanned = facts.scanned
     if not rules.scan or scanned is None or scanned.outcome == "clean":
         return
-    if facts.listed is not None and facts.listed.is_allowed:  # since: at the time it was scanned
-        return
+    if facts.listed is not None and facts.listed.is_allowed:
+        return  # it was scanned before an entry allowed it
     reason = Reason.VIRUS_DETECTED if scanned.outcome == "infected" else Reason.SCAN_INCOMPLETE
     mode = rules.check_modes.malware
     if scanned.quarantines and mode is Mode.ENFORCE:  # the rule that matches says so

@@ -50,7 +50,6 @@ from sluice.uploads.hash_lookup import look_up, look_up_members
 from sluice.uploads.idempotency import claim_key, find_rejected, releasing
 from sluice.uploads.inspection import LookUpMembers, inspect
 from sluice.uploads.rate_limit import hold_place
-from sluice.uploads.reasons import EXTERNAL
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.reservation import ClaimLost, record, reserve_at_once, reserve_step_by_step, store
 from sluice.uploads.rules import (
@@ -442,9 +441,7 @@ class Upload:
         life = limits.test_file_life if caller.is_test else None
         await record(decision, pending, put.store, engines.database, life=life)
         for failure in decision.failures:
-            # Not the name of an external check, which a tenant chooses.
-            name = failure.check if failure.external_check is None else EXTERNAL
-            TOLERATED_FAILURES.labels(name, failure.mode).inc()
+            TOLERATED_FAILURES.labels(failure.counted_as, failure.mode).inc()
         return Stored(
             file_id=pending.file_id,
             report_id=decision.report_id,

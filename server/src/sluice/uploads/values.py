@@ -30,7 +30,7 @@ from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
 from sluice.uploads.reasons import EXTERNAL, LIMIT_REASONS, WORDS, Reason
-from sluice_inspect.check_results import parse_results
+from sluice_inspect.check_results import CheckFinding, CheckResult, parse_results
 from sluice_inspect.report import Report
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import RuleMatch
@@ -231,7 +231,7 @@ class HashListFact:
     def from_json(cls, raw: Mapping[str, Any]) -> Self:
         """Return the fact that `to_json` wrote."""
         return cls(
-            tuple(ListedHash(**entry) for entry in raw["entries"]),
+            tuple(ListedHash(**_known(ListedHash, entry)) for entry in raw["entries"]),
             raw["members"],
             raw["why"],
             raw.get("is_stopped", False),
@@ -324,34 +324,44 @@ class Facts:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Self:
-        """Return the facts that `to_json` wrote, now or in an earlier release."""
+        """Return the facts that `to_json` wrote, now, in an earlier release, or in the next one during an upgrade."""
         rate, plan, examined, scanned = (raw.get(name) for name in ("rate", "plan", "examined", "scanned"))
         return cls(
             filename=raw["filename"],
             extension=raw["extension"],
             size_bytes=raw["size_bytes"],
             sha256=raw.get("sha256"),
-            rate=None if rate is None else RateFact(**rate),
-            plan=None if plan is None else PlanFact(**plan),
+            rate=None if rate is None else RateFact(**_known(RateFact, rate)),
+            plan=None if plan is None else PlanFact(**_known(PlanFact, plan)),
             quota_used_bytes=raw.get("quota_used_bytes"),
             examined=None if examined is None else _stored_examination(examined),
             scanned=None if scanned is None else _stored_scan(scanned),
             duplicate_of=raw.get("duplicate_of"),
             is_whole=raw.get("is_whole", raw.get("sha256") is not None),
             listed=None if raw.get("listed") is None else HashListFact.from_json(raw["listed"]),
-            external=tuple(ExternalFact(**one) for one in raw.get("external", ())),
+            external=tuple(ExternalFact(**_known(ExternalFact, one)) for one in raw.get("external", ())),
         )
 
 
+def _known(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a stored value that this release knows: the next one may have written others."""
+    return {name: value for name, value in stored.items() if name in kind.__slots__}  # type: ignore[attr-defined]
+
+
 def _stored_scan(scanned: Mapping[str, Any]) -> ScanFact:
-    each = tuple(SingleResult(**one) for one in scanned.get("each", ()))
-    rules = tuple(RuleMatch(**one) for one in scanned.get("rules", ()))
-    return ScanFact(**{**scanned, "flags": tuple(scanned.get("flags", ())), "each": each, "rules": rules})
+    each = tuple(SingleResult(**_known(SingleResult, one)) for one in scanned.get("each", ()))
+    rules = tuple(RuleMatch(**_known(RuleMatch, one)) for one in scanned.get("rules", ()))
+    known = _known(ScanFact, scanned)
+    return ScanFact(**{**known, "flags": tuple(scanned.get("flags", ())), "each": each, "rules": rules})
 
 
 def _stored_examination(examined: Mapping[str, Any]) -> ExamineFact:
-    checks = parse_results(examined.get("checks", []))
-    return ExamineFact(**{**examined, "report": _stored_report(examined), "checks": checks})
+    known = [
+        _known(CheckResult, each) | {"findings": [_known(CheckFinding, finding) for finding in each["findings"]]}
+        for each in examined.get("checks", [])
+    ]
+    checks = parse_results(known)
+    return ExamineFact(**{**_known(ExamineFact, examined), "report": _stored_report(examined), "checks": checks})
 
 
 def _stored_report(examined: Mapping[str, Any]) -> Report | None:
@@ -379,8 +389,13 @@ class Rejection:
 
     @property
     def check(self) -> str:
-        """Name of the check, as in `rules.CHECKS`; of an external one `external.NAME`, of one in Python `python.NAME`."""
+        """Name of the check, as in `rules.CHECKS`; `external.NAME` of an external one, `python.NAME` if in Python."""
         return self.external_check or WORDS[self.reason].check
+
+    @property
+    def counted_as(self) -> str:
+        """Name of the check in metrics: without the name of an external one, which a tenant chooses."""
+        return EXTERNAL if self.check.startswith(f"{EXTERNAL}.") else self.check
 
     def to_error(self) -> FileRejected | LimitExceeded:
         """Return the error that the caller sees: the words and exactly one reason code."""
@@ -425,7 +440,10 @@ class ContextSnapshot:
         return self if permit is None else replace(self, rules=self.rules.narrowed(permit))
 
     def has_versions_of(self, other: Self) -> bool:
-        """Return whether context, bucket, plan and the kinds of hash lists are of the same versions. How much of them is used may differ."""
+        """Return whether context, bucket, plan and the kinds of hash lists are of the same versions.
+
+        How much of them is used may differ.
+        """
         return (
             self.context.rules_version == other.context.rules_version
             and self.context.status == other.context.status
