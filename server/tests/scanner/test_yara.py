@@ -4,12 +4,13 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sluice.kit.health import EngineState
-from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable
+from sluice.scanner import Clean, Incomplete, Infected, ScannerUnavailable, healths_of
 from sluice.scanner.builtin import BuiltinScanner
 from sluice.scanner.several import ConfiguredScanner, SeveralScanners
 from sluice.scanner.yara import YaraScanner
@@ -26,7 +27,7 @@ from sluice_inspect.sandbox.protocol import (
     RulesUnavailable,
     RunResult,
 )
-from sluice_inspect.sandbox.rules import compile_rules
+from sluice_inspect.sandbox.rules import compile_kept_rules, compile_rules
 from tests.inspection.threats.packed_files import zipped
 from tests.rows import each_row
 from tests.sandbox.processes import wait_for_end
@@ -228,6 +229,38 @@ async def test_required_rules_that_are_broken_refuse_the_start_and_optional_ones
     await scanner.aclose()
     assert isinstance(result, Clean)
     assert [(one.engine, one.outcome) for one in result.each] == [("builtin", "clean"), ("yara", "unavailable")]
+
+
+async def test_start_with_broken_rules_uses_the_last_good_ones_and_is_degraded(folder: Path) -> None:
+    settings = Settings(scanner=("builtin", "yara"), yara_rules=folder, verdict_cache=0, data_dir=folder / ".data")
+    write(folder / "b.yar", "Last", "reject", "last words")
+    versions = []
+    for broken in (False, True):
+        if broken:
+            (folder / "b.yar").write_text("rule Broken {", encoding="utf-8")
+        scanner = await make_scanner(settings, InProcessSandbox())
+        versions.append(scanner.engine_version)
+        *_, health = await healths_of(scanner)
+        await scanner.aclose()
+    assert versions[0] == versions[1]
+    assert health.state is EngineState.DEGRADED
+    assert health.detail.startswith("b.yar:1: syntax error")
+    assert health.detail.endswith("; the rules from before are used")
+
+
+async def test_rules_that_another_process_loaded_before_the_folder_broke_are_accepted(folder: Path, seal: Seal) -> None:
+    kept, sandbox = folder / ".kept", InProcessSandbox()
+    compiler, compile_kept = partial(compile_rules, kept=kept), partial(compile_kept_rules, kept)
+    ours, other = (YaraScanner(folder, sandbox, compiler, compile_kept=compile_kept) for _ in range(2))
+    await ours.refresh()
+    write(folder / "b.yar", "Second", "reject", "second words")
+    await other.refresh()
+    (folder / "b.yar").write_text("rule Broken {", encoding="utf-8")
+    assert other.engine_version is not None
+    assert other.engine_version != ours.engine_version
+    sandbox.result = Completed(report(version=other.engine_version.signatures), 1.0)
+    assert isinstance(await scanned(ours, seal(b"words")), Clean)
+    assert ours.engine_version == other.engine_version
 
 
 @each_row(

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import yara_x
 
-from sluice_inspect.child import confinement
+from sluice_inspect.child import confinement, kept_rules
 from sluice_inspect.threats.operator_rules import VARIABLES, printable
 
 _SUFFIXES: Final = frozenset({".yar", ".yara"})
@@ -70,9 +70,13 @@ class _Sources:
 
 
 def main(raw_arguments: str) -> None:
-    """Compile the rules of a folder. The arguments are JSON: `socket`, `parent`, `folder`, `cpu_seconds`, `memory_bytes`."""
+    """Compile the rules of a folder. The arguments are JSON; the sources of good rules are written to `kept`, if set.
+
+    Also in them: `socket`, `parent`, `folder`, `cpu_seconds`, `memory_bytes`.
+    """
     arguments = json.loads(raw_arguments)
     confinement.die_with(arguments["parent"])
+    os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (arguments["cpu_seconds"], arguments["cpu_seconds"] + 1))
     resource.setrlimit(resource.RLIMIT_AS, (arguments["memory_bytes"], arguments["memory_bytes"]))
@@ -80,7 +84,7 @@ def main(raw_arguments: str) -> None:
         _data, fds, _flags, _address = socket.recv_fds(sock, 1, 1)
         with os.fdopen(fds[0], "wb") as out:
             try:
-                answer = _compile_folder(Path(arguments["folder"]), out)
+                answer = _compile_folder(Path(arguments["folder"]), out, kept=arguments["kept"])
             except _Refused as refused:
                 answer = {"fault": str(refused)}
             except OSError as error:
@@ -90,7 +94,7 @@ def main(raw_arguments: str) -> None:
         sock.sendall(json.dumps(answer).encode())
 
 
-def _compile_folder(folder: Path, out: io.BufferedWriter) -> Mapping[str, object]:
+def _compile_folder(folder: Path, out: io.BufferedWriter, *, kept: str | None = None) -> Mapping[str, object]:
     sources = _read(folder.resolve(strict=True))
     compiler = _compiler(folder)
     names = sorted(sources.texts.keys() - sources.included)
@@ -105,8 +109,15 @@ def _compile_folder(folder: Path, out: io.BufferedWriter) -> Mapping[str, object
     rules.serialize_into(out)
     _require_quick_load(rules)
     total = _seconds(rules)
+    not_kept = ""
+    if kept is not None:
+        try:
+            kept_rules.keep(sources.texts, sources.version, Path(kept))
+        except OSError as error:
+            not_kept = printable(f"{error.filename}: {error.strerror}", _TEXT_MAX)
     return {
         "version": sources.version,
+        "not_kept": not_kept,
         "files": len(names),
         "slow": _slow_files(folder, sources, names) if total > _SLOW_SECONDS else [],
         "slow_patterns": slow_patterns[:_NAMES_MAX],

@@ -8,9 +8,11 @@ import re
 import signal
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from sluice_inspect.child.kept_rules import kept_versions
 from sluice_inspect.sandbox.launch import IsolatedProcess
 from sluice_inspect.sandbox.protocol import CompiledRules, OperatorRules, RulesBroken, RulesUnavailable
 
@@ -24,19 +26,43 @@ _VERSION: Final = re.compile(r"[0-9a-f]{16}")
 _SEALS: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
-async def compile_rules(folder: Path) -> CompiledRules:
-    """Return the compiled rules of a folder, whose descriptor is the caller's. Raise `RulesBroken` or `RulesUnavailable`."""
+async def compile_rules(folder: Path, *, kept: Path | None = None) -> CompiledRules:
+    """Return the compiled rules of a folder, whose descriptor is the caller's. Their sources are written to `kept`.
+
+    Raise `RulesBroken` or `RulesUnavailable`.
+    """
     fd = os.memfd_create("sluice-rules", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        return _parse(await _ask(folder, fd), fd)
+        return _parse(await _ask(folder, kept, fd), fd)
     except BaseException:
         os.close(fd)
         raise
 
 
-async def _ask(folder: Path, fd: int) -> Mapping[str, object]:
+async def compile_kept_rules(kept: Path, in_use: str) -> CompiledRules | None:
+    """Return the newest rules whose sources were written to `kept`; None if there are none, or if they are in use.
+
+    `in_use` is the version of those in use. Raise `RulesUnavailable`.
+    """
+    for folder in await asyncio.to_thread(kept_versions, kept):
+        if folder.name == in_use:
+            return None
+        with suppress(RulesBroken):
+            compiled = await compile_rules(folder)
+            if compiled.rules.version == folder.name:
+                return compiled
+            os.close(compiled.rules.fd)  # not all of it has reached the disk
+    return None
+
+
+async def _ask(folder: Path, kept: Path | None, fd: int) -> Mapping[str, object]:
     ours, theirs = socket.socketpair()
-    arguments = {"folder": str(Path.cwd() / folder), "cpu_seconds": _CPU_SECONDS, "memory_bytes": _MEMORY_BYTES}
+    arguments = {
+        "folder": str(Path.cwd() / folder),
+        "kept": None if kept is None else str(Path.cwd() / kept),
+        "cpu_seconds": _CPU_SECONDS,
+        "memory_bytes": _MEMORY_BYTES,
+    }
     try:
         with theirs:
             process = IsolatedProcess(_MODULE, arguments, theirs)
@@ -82,6 +108,7 @@ def _parse(answer: Mapping[str, object], fd: int) -> CompiledRules:
             raise RulesBroken(fault)
         case {
             "version": str(version),
+            "not_kept": str(not_kept),
             "files": int(files),
             "slow": list(slow),
             "slow_patterns": list(slow_patterns),
@@ -95,5 +122,6 @@ def _parse(answer: Mapping[str, object], fd: int) -> CompiledRules:
                 tuple(map(str, slow_patterns)),
                 float(ms),
                 tuple(map(str, match_everything)),
+                not_kept,
             )
     raise RulesUnavailable("the compiler returned an invalid answer")

@@ -215,7 +215,7 @@ async def _sandbox_and_scanner(
         return [replace(health, detail="; ".join(filter(None, (health.detail, *missing_readers()))))]
 
     async def examine_scanner() -> "Sequence[EngineHealth]":
-        scanner = await make_scanner(tried, sandbox)
+        scanner = await make_scanner(tried, sandbox, keeps_rules=False)
         stack.push_async_callback(scanner.aclose)
         if isinstance(scanner, FindsScanLimit):
             await scanner.find_scan_limit(_SCAN_LIMIT_SECONDS)

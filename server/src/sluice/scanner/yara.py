@@ -1,7 +1,8 @@
 """The scanner engine `yara`: the operator's YARA rules, applied in the sandbox to a file and all that is packed in it.
 
 Rules are compiled in a process of their own. A changed folder is noticed within half a minute; while a file of it
-cannot be compiled, the rules from before are used, and health says so.
+cannot be compiled, the rules from before are used, and health says so: the last that any process of the server has
+compiled, also before its last start.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ _RETRY_PAUSE_MAX: Final = 900.0
 _NO_RULES: Final = "a worker did not apply the rules of this version"
 
 Compile = Callable[[Path], Awaitable[CompiledRules]]
+# Returns the rules that were compiled last, None if it is given their version, or there are none.
+CompileKept = Callable[[str], Awaitable[CompiledRules | None]]
 
 
 class YaraScanner:
@@ -55,12 +58,14 @@ class YaraScanner:
         sandbox: Sandbox,
         compile_rules: Compile,
         *,
+        compile_kept: CompileKept | None = None,
         after_check: bool = False,
         pause_seconds: float = 30.0,
     ) -> None:
         self._folder = folder
         self._sandbox = sandbox
         self._compile = compile_rules
+        self._compile_kept = compile_kept
         self._after_check = after_check
         self._pause_seconds = pause_seconds
         self._compiled: CompiledRules | None = None
@@ -80,10 +85,10 @@ class YaraScanner:
         return None if self._compiled is None else EngineVersion(_NAME, self._compiled.rules.version)
 
     async def start(self) -> str:
-        """Compile the rules and watch their folder. Return what is wrong with them, or nothing."""
+        """Compile the rules and watch their folder. Return why there are none that can be used, or nothing."""
         await self.refresh()
         self._watching = asyncio.create_task(self._watch())
-        return self._fault
+        return self._fault if self._compiled is None else ""
 
     def reload(self) -> None:
         """Have the folder compiled again soon."""
@@ -95,14 +100,18 @@ class YaraScanner:
         async with self._refreshing:
             stamp = await asyncio.to_thread(_stamp, self._folder)
             if stamp == self._stamp or (stamp == self._failed_stamp and time.monotonic() < self._retry_at):
+                if self._fault:  # another process may have compiled the folder before it was broken
+                    await self._use_kept()
                 return
             try:
                 compiled = await self._compile(self._folder)
                 fault = await self._use(compiled)
             except RulesBroken as broken:
+                await self._use_kept()
                 self._note_fault(str(broken))
                 self._stamp = stamp
             except RulesUnavailable as error:
+                await self._use_kept()
                 self._retry_later(stamp, str(error))
             else:
                 if fault:
@@ -117,6 +126,18 @@ class YaraScanner:
         self._retry_pause = min(self._retry_pause * 2, _RETRY_PAUSE_MAX) if again else self._pause_seconds
         self._failed_stamp, self._retry_at = stamp, time.monotonic() + self._retry_pause
         self._note_fault(fault)
+
+    async def _use_kept(self) -> None:
+        """Use the rules that this process or another one has compiled last, if they are not in use."""
+        if self._compile_kept is None:
+            return
+        try:
+            compiled = await self._compile_kept("" if self._compiled is None else self._compiled.rules.version)
+            fault = "" if compiled is None else await self._use(compiled)
+        except RulesUnavailable as error:
+            fault = str(error)
+        if fault:  # the next look at the folder tries it again
+            log.error("yara_rules_broken", why=f"the rules from before: {fault}")
 
     async def _use(self, compiled: CompiledRules) -> str:
         if self._compiled is not None and self._compiled.rules.version == compiled.rules.version:
@@ -209,6 +230,8 @@ class YaraScanner:
         complaints += [f"slow rules: {name} ({ms} ms for 1 MiB)" for name, ms in compiled.slow]
         if compiled.match_everything:
             complaints.append(f"rules that match every file: {', '.join(compiled.match_everything)}")
+        if compiled.not_kept:
+            complaints.append(f"the rules cannot be kept for a start while others are broken: {compiled.not_kept}")
         limits: dict[str, int | str] = {
             "signatures": compiled.rules.version,
             "files": compiled.files,

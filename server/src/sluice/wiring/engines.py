@@ -1,10 +1,13 @@
 """The engines that the settings ask for: database, limiter, scanner, verifiers. See also `storage` and `sandbox`."""
 
 import asyncio
+import hashlib
 import hmac
+import os
 import ssl
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 
 from sluice.contexts.service import Contexts
@@ -35,6 +38,7 @@ from sluice.scanner.yara import YaraScanner
 from sluice.settings import Settings
 from sluice.wiring.refusal import StartRefused, refusing
 from sluice.wiring.start import (
+    KEPT_RULES,
     LINK_SECRET,
     load_signing_key,
     local_rules,
@@ -43,7 +47,7 @@ from sluice.wiring.start import (
     secret_file,
 )
 from sluice_inspect.sandbox import Sandbox
-from sluice_inspect.sandbox.rules import compile_rules
+from sluice_inspect.sandbox.rules import compile_kept_rules, compile_rules
 from sluice_inspect.threats import RULES_VERSION
 
 _MAX_NAMED_CONTEXTS = 20
@@ -149,19 +153,25 @@ def make_sign_in(settings: Settings) -> SignInFlow | None:
         )
 
 
-async def make_scanner(settings: Settings, sandbox: Sandbox) -> Scanner:
-    """Return the scanner, behind a cache of clean verdicts if the settings ask for one. Raise `StartRefused`."""
+async def make_scanner(settings: Settings, sandbox: Sandbox, *, keeps_rules: bool = True) -> Scanner:
+    """Return the scanner, behind a cache of clean verdicts if the settings ask for one. Raise `StartRefused`.
+
+    YARA rules that can be used are kept in the data folder if `keeps_rules`.
+    """
     if settings.scanner == ("off",) or not settings.verdict_cache:
-        return await _choose_scanner(settings, sandbox, None)
+        return await _choose_scanner(settings, sandbox, None, keeps_rules=keeps_rules)
     verdicts = _make_verdict_cache(settings)
-    scanner = await _choose_scanner(settings, sandbox, None if settings.verdict_cache_per_tenant else verdicts)
+    shared = None if settings.verdict_cache_per_tenant else verdicts
+    scanner = await _choose_scanner(settings, sandbox, shared, keeps_rules=keeps_rules)
     conditions = f"rules {RULES_VERSION}; passwords {settings.scanner_encrypted}"
     if settings.icap:  # the same name may mean another service by now
         conditions += f"; icap {' '.join((*settings.icap, *settings.icap_reqmod))}"
     return CachedScanner(scanner, verdicts, conditions=conditions)
 
 
-async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictCache | None) -> Scanner:
+async def _choose_scanner(
+    settings: Settings, sandbox: Sandbox, shared: VerdictCache | None, *, keeps_rules: bool
+) -> Scanner:
     """Return the scanner. `shared` is for what holds for all tenants."""
     if settings.scanner == ("off",):
         return NoScanner()
@@ -176,7 +186,7 @@ async def _choose_scanner(settings: Settings, sandbox: Sandbox, shared: VerdictC
         elif name == "builtin":
             scanner = BuiltinScanner(sandbox, encrypted=settings.scanner_encrypted)
         elif name == "yara":
-            scanner = await _make_yara(settings, sandbox)
+            scanner = await _make_yara(settings, sandbox, keeps_rules=keeps_rules)
         else:
             scanner = await _make_icap(settings, name.removeprefix("icap:"))
         engines.append(ConfiguredScanner(scanner, name not in optional))
@@ -249,11 +259,20 @@ async def _make_icap(settings: Settings, name: str) -> IcapScanner:
     return scanner
 
 
-async def _make_yara(settings: Settings, sandbox: Sandbox) -> YaraScanner:
+async def _make_yara(settings: Settings, sandbox: Sandbox, *, keeps_rules: bool) -> YaraScanner:
     """Return the engine for the rules of the operator. Raise `StartRefused` if it is required and has none."""
     if settings.yara_rules is None:
         raise ValueError("expected SLUICE_YARA_RULES")  # the settings refuse it
-    scanner = YaraScanner(settings.yara_rules, sandbox, compile_rules, after_check="clamd" in settings.scanner)
+    # Rules of another folder are others.
+    digest = hashlib.sha256(os.fsencode(settings.yara_rules.absolute())).hexdigest()[:16]
+    kept = settings.data_dir.absolute() / KEPT_RULES / digest
+    scanner = YaraScanner(
+        settings.yara_rules,
+        sandbox,
+        partial(compile_rules, kept=kept if keeps_rules else None),
+        compile_kept=partial(compile_kept_rules, kept),
+        after_check="clamd" in settings.scanner,
+    )
     fault = await scanner.start()
     if fault and "yara" not in settings.scanner_optional:
         await scanner.aclose()

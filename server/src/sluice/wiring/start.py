@@ -23,8 +23,11 @@ SIGNING_KEY = "jwt.pem"
 RECEIPT_KEYS = "receipts.json"
 SECRET_FILES = (KEYRING, LINK_SECRET, SIGNING_KEY, RECEIPT_KEYS)
 
-# What Sluice puts into the data folder besides folders: the database with its companions, locks, an audit's position.
-_OWN_FILES = ("sluice.db", "first-start.lock", "audit-position.json")
+KEPT_RULES = "yara-rules"  # a folder in the data folder
+
+# What Sluice puts into the data folder besides folders that settings name: the database with its companions, locks, an
+# audit's position, and rules.
+_OWN_FILES = ("sluice.db", "first-start.lock", "audit-position.json", KEPT_RULES)
 _LOCAL_ISSUER = "sluice"
 
 
