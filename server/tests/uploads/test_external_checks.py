@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,13 @@ from sluice.hash_lists.service import EntryDraft
 from sluice.kit.keyring_file import add_key, retire_keys
 from sluice.kit.read_through_cache import Cached
 from sluice.settings import Settings
-from sluice.uploads.content_links import ContentLinks
+from sluice.uploads.content_links import ContentLinks, LinkBroken
 from sluice.uploads.external_checks import ExternalChecks
 from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import Unknown, Verdict, judge_again
 from sluice.uploads.report import VerdictReport
-from sluice.uploads.rules import judge
+from sluice.uploads.rules import judge, lacks_answer
+from sluice.uploads.slots import UploadSlots
 from sluice.uploads.upload import Purpose, Upload
 from sluice.uploads.values import ExternalFact, ExternalRule, Facts, Rules, Stored
 from sluice.wiring.assembly import Assembled, assembled
@@ -129,6 +130,14 @@ async def test_a_question_is_signed_with_both_secrets_during_the_day_after_a_rot
         assert Webhook(secret).verify(got.body, got.headers)["check"] == "policy"
 
 
+async def test_a_question_that_is_asked_again_has_another_id(receiver: Receiver, sealed: Sealed) -> None:
+    receiver.respond_with(200, answer("accept"))
+    for _ in range(2):
+        await asked(receiver.url, sealed)
+    first, second = (got.headers["webhook-id"] for got in receiver.got)
+    assert first != second
+
+
 async def test_a_sentence_of_a_check_is_cut_and_cleaned(receiver: Receiver, sealed: Sealed) -> None:
     receiver.respond_with(200, answer("reject", sentence="no\u202e \n<b>" + "x" * 400, details={"a": "\0"}))
     fact = await asked(receiver.url, sealed)
@@ -193,6 +202,32 @@ async def test_link_is_served_by_two_processes_in_ranges_and_only_while_its_ques
                     await read(links, dead, 0, 1)
 
 
+async def test_a_reader_that_stalls_keeps_no_bytes_after_the_question_has_ended(tmp_path: Path, sealed: Sealed) -> None:
+    first, second = (ContentLinks("http://sluice.test", tmp_path, number) for number in range(2))
+    async with first.serving(), second.serving(), AsyncExitStack() as stack:
+        stalled = []
+        with first.opened(sealed, "ten_1") as url:
+            for links in (first, second):
+                opened = await stack.enter_async_context(links.open(url.rpartition("/")[2]))
+                stalled.append(opened.read(0, sealed.size))
+                await anext(stalled[-1])
+        async with asyncio.timeout(10):
+            while _descriptors_of(tmp_path / "sealed") != [sealed.fd]:  # noqa: ASYNC110  (a thread may be reading a piece)
+                await asyncio.sleep(0)
+        for pieces in stalled:
+            with pytest.raises(LinkBroken):
+                [piece async for piece in pieces]
+
+
+def _descriptors_of(path: Path) -> list[int]:
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists them
+            if link.readlink() == path:
+                found.append(int(link.name))
+    return found
+
+
 def rules_with(**fields: Any) -> Rules:
     known = {"name": "policy", "mode": Mode.ENFORCE, "if_unavailable": "refuse", "address": "a"}
     rule = ExternalRule(**{**known, **fields})
@@ -215,6 +250,8 @@ def facts_with(verdict: Any) -> Facts:
         (None, Mode.ENFORCE, "refuse", None),
         (None, Mode.ENFORCE, "quarantine", (Reason.CHECK_UNANSWERED, Mode.QUARANTINE)),
         (None, Mode.ENFORCE, "accept", (Reason.CHECK_UNANSWERED, Mode.REPORT)),
+        (None, Mode.REPORT, "refuse", (Reason.CHECK_UNANSWERED, Mode.REPORT)),
+        (None, Mode.REPORT, "quarantine", (Reason.CHECK_UNANSWERED, Mode.REPORT)),
     ],
 )
 def test_answers_are_judged_by_the_mode_of_the_check_and_a_missing_one_never_rejects(
@@ -223,6 +260,9 @@ def test_answers_are_judged_by_the_mode_of_the_check_and_a_missing_one_never_rej
     judged = judge(facts_with(verdict), rules_with(mode=mode, if_unavailable=if_unavailable))
     assert [(each.reason, each.mode) for each in judged.failures] == ([] if found is None else [found])
     assert all(each.check == "external.policy" for each in judged.failures)
+    assert lacks_answer(judged.facts, rules_with(mode=mode, if_unavailable=if_unavailable)) == (
+        verdict is None and found is None
+    )
 
 
 @each_row(
@@ -398,6 +438,27 @@ async def test_a_file_without_an_answer_is_stored_as_its_context_says_and_its_re
     (fact,) = report.facts.external
     check = next(check for check in report.checks if check.name == "external.policy")
     assert (stored.outcome, check.outcome, fact.why) == (outcome, "error", "it answered with the status 500")
+
+
+@each_row(("if_unavailable", "outcome"), [("accept", "accepted"), ("quarantine", "quarantined"), ("refuse", None)])
+async def test_a_file_about_which_no_question_is_free_in_time_is_one_without_an_answer(
+    gate: Gate, receiver: Receiver, if_unavailable: str, outcome: str | None
+) -> None:
+    context = await gate.context(draft_at(receiver.url, if_unavailable=if_unavailable))
+    slots = UploadSlots(64, wait_seconds=0.01)
+    services = replace(gate.made.services, uploads=replace(gate.made.services.uploads, slots=slots))
+    full = replace(gate, made=replace(gate.made, services=services))
+    async with AsyncExitStack() as held:
+        for _ in range(16):
+            await held.enter_async_context(slots.hold_question(gate.tenant_id))
+        if outcome is None:
+            with pytest.raises(ServiceUnavailable):
+                await full.store(context)
+        else:
+            stored = await full.store(context)
+            (fact,) = (await gate.report(stored.report_id)).facts.external
+            assert (stored.outcome, fact.why) == (outcome, "it was not asked: too many questions are under way")
+    assert receiver.got == []
 
 
 async def test_an_upload_that_is_cancelled_cancels_its_question(gate: Gate, receiver: Receiver) -> None:

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from sluice.errors import ServiceUnavailable, TooManyRequests
+from sluice.errors import TooManyRequests
 from sluice.uploads import slots as limits
-from sluice.uploads.slots import UploadSlots
+from sluice.uploads.slots import NoQuestionFree, UploadSlots
 
 
 async def test_a_tenant_without_a_free_slot_waits_for_one() -> None:
@@ -203,12 +203,12 @@ async def test_slow_uploads_into_another_context_do_not_shrink_the_share(busy_te
     assert busy_tenant.slots.share == 40
 
 
-async def test_questions_of_one_tenant_delay_no_other_and_those_without_a_place_in_time_get_no_verdict() -> None:
+async def test_questions_of_one_tenant_delay_no_other_and_those_without_a_place_in_time_are_refused() -> None:
     slots = UploadSlots(64, wait_seconds=0.01)
     async with AsyncExitStack() as held:
         for _ in range(16):
             await held.enter_async_context(slots.hold_question("a"))
-        with pytest.raises(ServiceUnavailable):
+        with pytest.raises(NoQuestionFree):
             async with slots.hold_question("a"):
                 pytest.fail("one question too many")
         async with slots.hold_question("b"):

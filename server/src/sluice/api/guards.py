@@ -18,6 +18,7 @@ from sluice.kit.ids import new_id
 from sluice.observe.log import log
 from sluice.observe.metrics import count_request
 from sluice.observe.traces import RequestSpan
+from sluice.uploads.content_links import PATH as CONTENT_PATH
 
 SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
@@ -28,7 +29,7 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
 }
 _SECURITY: Final = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _DOWNLOADS: Final = "/api/v1/downloads/"
-_PAGES: Final = "/u/"
+_ENDING_IN_CREDENTIALS: Final = ("/u/", f"{CONTENT_PATH}/")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"})
 _UNKNOWN: Final = "unknown"
 _CLIENT_CLOSED: Final = 499  # nginx's number for a client that did not wait for its response; HTTP has no status for it
@@ -78,9 +79,7 @@ class Guards:
             raise  # to the connection
         except Exception:
             # The only place where an unexpected error is caught: the log gets all of it, the caller none.
-            path: str = scope["path"]  # that of an upload page ends in a credential
-            shown = f"{_PAGES}…" if path.startswith(_PAGES) else path
-            log.exception("unexpected_error", method=scope["method"], path=shown)
+            log.exception("unexpected_error", method=scope["method"], path=_without_credential(scope["path"]))
             if status:
                 raise
             await render(SluiceError(), Request(scope))(scope, receive, send_guarded)
@@ -90,6 +89,11 @@ class Guards:
             route = getattr(scope.get("route"), "path_format", _UNKNOWN)
             count_request(method, route, status or _CLIENT_CLOSED, perf_counter() - began)
             span.end(route, status or _CLIENT_CLOSED)
+
+
+def _without_credential(path: str) -> str:
+    prefix = next((prefix for prefix in _ENDING_IN_CREDENTIALS if path.startswith(prefix)), None)
+    return path if prefix is None else f"{prefix}…"
 
 
 def _cors(scope: Scope) -> Cors | None:

@@ -42,7 +42,7 @@ class ExternalCheckDraft(BaseModel):
         IfUnavailable,
         Field(
             description="What happens to a file without an answer: `refuse` (the upload gets 503), `quarantine`, or "
-            "`accept` (it is stored, and its report says so)."
+            "`accept` (it is stored, and its report says so). In mode `report` always as with `accept`."
         ),
     ] = "refuse"
     timeout_seconds: Annotated[

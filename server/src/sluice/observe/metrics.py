@@ -192,7 +192,7 @@ WEBHOOK_ATTEMPTS: Final = Counter(
 EXTERNAL_ANSWERS: Final = Counter(
     "sluice_external_checks_total",
     "Questions to external checks of contexts by what came of them: the verdict `accept`, `reject` or `quarantine`, "
-    "`no_answer`, or `not_asked` after several without an answer.",
+    "`no_answer`, or `not_asked`: after several without an answer, or where too many are under way.",
     ("outcome",),
     registry=REGISTRY,
 )

@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -56,10 +56,24 @@ class _Link:
     sealed: Sealed
     readers: int = 0
     is_open: bool = True
+    siblings: set[asyncio.StreamWriter] = field(default_factory=set)  # connections by which other processes read
 
-    def require_open(self) -> None:
-        if not self.is_open:
-            raise LinkBroken
+    @contextmanager
+    def reading(self) -> Iterator["_OwnContent"]:
+        """Return the bytes for one more reader. Raise `TooManyRequests`."""
+        if self.readers >= _READERS:
+            raise TooManyRequests(errors=["These bytes are being read already"], limit=_READERS)
+        self.readers += 1
+        try:
+            yield _OwnContent(self)
+        finally:
+            self.readers -= 1
+
+    def end(self) -> None:
+        """End the reading, also in other processes."""
+        self.is_open = False
+        for writer in self.siblings:
+            writer.transport.abort()
 
 
 class ContentLinks:
@@ -83,15 +97,16 @@ class ContentLinks:
         try:
             yield f"{self._base_url}{PATH}/{token}"
         finally:
-            link.is_open = False
             del self._links[token]
+            link.end()
 
     @asynccontextmanager
     async def open(self, token: str) -> AsyncIterator[LinkedContent]:
         """Open the bytes behind a link; raise `NotFound`, or `TooManyRequests` if they are read too often at once."""
         number = token.partition("-")[0]
         if self._folder is None or number == str(self._number):
-            yield self._own(token)
+            with self._link(token).reading() as content:
+                yield content
             return
         if not (number.isascii() and number.isdecimal() and len(number) <= 2 and token.isprintable()):  # noqa: PLR2004  (64 processes at most)
             raise NotFound
@@ -117,26 +132,31 @@ class ContentLinks:
             yield
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        link: _Link | None = None
         try:
-            content = self._own((await reader.readline()).decode().strip())
-            info = content.info
-            writer.write(json.dumps([info.tenant_id, info.size, info.sha256]).encode() + b"\n")
-            start, length = json.loads(await reader.readline())
-            async for piece in content.read(start, length):
-                writer.write(piece)
-                await writer.drain()
+            link = self._link((await reader.readline()).decode().strip())
+            link.siblings.add(writer)
+            with link.reading() as content:
+                info = content.info
+                writer.write(json.dumps([info.tenant_id, info.size, info.sha256]).encode() + b"\n")
+                start, length = json.loads(await reader.readline())
+                async for piece in content.read(start, length):
+                    writer.write(piece)
+                    await writer.drain()
         except (OSError, ValueError, NotFound, LinkBroken, TooManyRequests):
             pass  # the sibling sees the end
         except Exception:  # noqa: BLE001  (asyncio would write it past the log)
             log.exception("check_content_failed")
         finally:
             writer.close()
+            if link is not None:
+                link.siblings.discard(writer)
 
-    def _own(self, token: str) -> "_OwnContent":
+    def _link(self, token: str) -> _Link:
         link = self._links.get(token)
         if link is None:
             raise NotFound
-        return _OwnContent(link)
+        return link
 
 
 def _socket(folder: Path, number: str) -> Path:
@@ -149,23 +169,23 @@ class _OwnContent:
         self._link = link
 
     async def read(self, start: int, length: int) -> AsyncIterator[bytes]:
-        link = self._link
-        link.require_open()
-        if link.readers >= _READERS:
-            raise TooManyRequests(errors=["These bytes are being read already"], limit=_READERS)
-        fd = link.sealed.reopen()  # the descriptor of the upload is closed with it, and its number used again
-        link.readers += 1
+        while length:
+            piece = await self._piece(start, min(_PIECE, length))
+            yield piece
+            start, length = start + len(piece), length - len(piece)
+
+    async def _piece(self, start: int, length: int) -> bytes:
+        """Return up to `length` bytes. No descriptor outlives the call: a reader that stalls would keep the bytes."""
+        if not self._link.is_open:
+            raise LinkBroken
+        fd = self._link.sealed.reopen()  # the descriptor of the upload may be closed during the read
         try:
-            while length:
-                piece = await asyncio.to_thread(os.pread, fd, min(_PIECE, length), start)
-                link.require_open()
-                if not piece:
-                    raise LinkBroken
-                yield piece
-                start, length = start + len(piece), length - len(piece)
+            piece = await asyncio.to_thread(os.pread, fd, length, start)
         finally:
-            link.readers -= 1
             os.close(fd)
+        if not (piece and self._link.is_open):
+            raise LinkBroken
+        return piece
 
 
 class _SiblingsContent:

@@ -26,6 +26,7 @@ from sluice.contexts import Context
 from sluice.contexts.external_checks import ExternalCheck, secret_binding
 from sluice.kit.cipher import CannotOpen, Sealer
 from sluice.kit.clock import Clock, utc_now
+from sluice.kit.ids import new_id
 from sluice.kit.strict_json import NotStrictJson, read_json
 from sluice.messages import safe_text
 from sluice.messages.rendering import SENTENCE_MAX
@@ -104,6 +105,13 @@ class ExternalChecks:
                 ]
         return tuple(task.result() for task in tasks)
 
+    def not_asked(self, context: Context, why: str) -> tuple[ExternalFact, ...]:
+        """Return that none of the checks of `context` gave an answer, since none was asked."""
+        now = self._monotonic()
+        return tuple(
+            self._without_answer(context, check, why, now, outcome="not_asked") for check in context.external_checks
+        )
+
     async def _ask(self, context: Context, check: ExternalCheck, question: Mapping[str, Any]) -> ExternalFact:
         began = self._monotonic()
         key = (context.context_id, check.name, check.url)
@@ -142,7 +150,8 @@ class ExternalChecks:
             check.url, secrets, self._allowed, self._tls, resolve=self._resolve, seconds=check.timeout_seconds
         )
         try:
-            raw = await poster.post(f"{question['report_id']}_{check.name}", body, _whole_body)
+            # An id for each question: an upload may be judged twice, and a check may refuse an id that it has seen.
+            raw = await poster.post(new_id("ask"), body, _whole_body)
         except NoResponse as fault:
             raise NoAnswer(str(fault)) from fault
         except NoAnswer:

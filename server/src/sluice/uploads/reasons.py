@@ -239,8 +239,8 @@ WORDS: Final = MappingProxyType(
         ),
         Reason.CHECK_UNANSWERED: Words(
             "an additional check could not be made",
-            "An external check of the context gave no answer, and its if_unavailable is `quarantine` or `accept`. It "
-            "rejects no file.",
+            "An external check of the context gave no answer, and its if_unavailable is `quarantine` or `accept`, or "
+            "its mode is `report`. It rejects no file.",
             check=EXTERNAL,
             advice="wait",
             retryable=True,

@@ -283,7 +283,7 @@ def _external_gaps(facts: Facts, earlier: Rules, rules: Rules) -> Iterator[_Gap]
                 yield rule.check, Mode.ENFORCE, Unknown.NOT_ASKED
             if rule.mode is not Mode.REPORT:
                 yield rule.check, Mode.QUARANTINE, Unknown.NOT_ASKED  # which a check may answer, too
-        elif fact.verdict is None and rule.if_unavailable == "refuse":
+        elif fact.verdict is None and rule.without_answer == "refuse":
             yield rule.check, Mode.ENFORCE, Unknown.NOT_ANSWERED
 
 

@@ -356,8 +356,8 @@ def judge_external(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         if fact is None or fact.verdict == "accept":
             continue
         if fact.verdict is None:
-            if rule.if_unavailable != "refuse":
-                mode = Mode.QUARANTINE if rule.if_unavailable == "quarantine" else Mode.REPORT
+            if rule.without_answer != "refuse":
+                mode = Mode.QUARANTINE if rule.without_answer == "quarantine" else Mode.REPORT
                 detail = f"the check {rule.name} gave no answer: {fact.why}"
                 yield Rejection(Reason.CHECK_UNANSWERED, detail, mode=mode, external_check=rule.check)
             continue
@@ -369,7 +369,7 @@ def judge_external(facts: Facts, rules: Rules) -> Iterator[Rejection]:
 
 def lacks_answer(facts: Facts, rules: Rules) -> bool:
     """Return whether there is no verdict since an external check whose rule is `refuse` gave no answer."""
-    refusing = {rule.name for rule in rules.external_checks if rule.if_unavailable == "refuse"}
+    refusing = {rule.name for rule in rules.external_checks if rule.without_answer == "refuse"}
     return any(fact.verdict is None and fact.name in refusing for fact in facts.external)
 
 

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-from sluice.errors import ServiceUnavailable, TooManyRequests
+from sluice.errors import TooManyRequests
 from sluice.observe.metrics import UPLOADS_WAITING
 from sluice_inspect.sandbox.fair_queue import FairQueue
 
@@ -38,6 +38,10 @@ _INSPECTED_PER_TOKEN: Final = max(1, _CORES // 2)  # checkers are more than that
 
 _waits: ContextVar[list[float] | None] = ContextVar("waits for inspections", default=None)
 """Seconds that the upload whose time is being learned has waited for others of its token, or for external checks."""
+
+
+class NoQuestionFree(Exception):
+    """The tenant has too many questions to external checks under way."""
 
 
 class UploadSlots:
@@ -113,7 +117,7 @@ class UploadSlots:
     async def hold_question(self, tenant_id: str) -> AsyncIterator[None]:
         """Hold one of the tenant's questions to external checks while the block runs.
 
-        Raise `ServiceUnavailable` if none is free in time: there is no verdict. How long a check takes says nothing of how busy the service is,
+        Raise `NoQuestionFree` if none is free in time. How long a check takes says nothing of how busy the service is,
         so it is not learned.
         """
         began = self._monotonic()
@@ -121,7 +125,7 @@ class UploadSlots:
             try:
                 held = await self._asked.get(tenant_id, None, timeout=self._wait_seconds)
             except TimeoutError as fault:
-                raise ServiceUnavailable("external check") from fault
+                raise NoQuestionFree from fault
             try:
                 yield
             finally:

@@ -62,7 +62,7 @@ from sluice.uploads.rules import (
     judge_name_and_size,
     lacks_answer,
 )
-from sluice.uploads.slots import UploadSlots
+from sluice.uploads.slots import NoQuestionFree, UploadSlots
 from sluice.uploads.snapshot import ReadPrincipal, SnapshotCache, UploadSnapshot
 from sluice.uploads.speculative_put import SpeculativePut, prepare_put
 from sluice.uploads.spool import Spool, SpoolRoom
@@ -381,8 +381,12 @@ class Upload:
             uploader={"id": caller.actor_id, "name": caller.actor_name},
             is_dry_run=not self._purpose.stores,
         )
-        async with engines.slots.hold_question(caller.tenant_id):
-            self._asked = await engines.external_checks.ask(snapshot.context, question, file.sealed)
+        try:
+            async with engines.slots.hold_question(caller.tenant_id):
+                self._asked = await engines.external_checks.ask(snapshot.context, question, file.sealed)
+        except NoQuestionFree:
+            why = "it was not asked: too many questions are under way"
+            self._asked = engines.external_checks.not_asked(snapshot.context, why)
         facts = replace(judged.facts, external=self._asked)
         judged = judged.with_failures(facts, judge_external(facts, snapshot.rules))
         if judged.rejection is None and lacks_answer(facts, snapshot.rules):

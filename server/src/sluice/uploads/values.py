@@ -58,6 +58,11 @@ class ExternalRule:
         """Name of the check in reports."""
         return f"{EXTERNAL}.{self.name}"
 
+    @property
+    def without_answer(self) -> IfUnavailable:
+        """What happens to a file without an answer. A check in report mode changes no outcome, also by its silence."""
+        return "accept" if self.mode is Mode.REPORT else self.if_unavailable
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
