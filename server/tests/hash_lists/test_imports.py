@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from sluice.api.schemas.hash_lists import NewHash
 from sluice.db.database import Database
 from sluice.errors import ImportStopped, Invalid, TooManyRequests
-from sluice.hash_lists import service
+from sluice.hash_lists import EntryFilter, repository, service
 from sluice.hash_lists.service import EntryDraft, HashLists, Imported
+from sluice.kit.paging import PageRequest
 from tests.db.migrated import Migrated
 from tests.db.rows import add_tenant
 from tests.operator_action import operator_action
@@ -67,3 +68,14 @@ async def test_second_import_of_a_tenant_is_refused_while_the_first_is_under_way
 
     assert (await lists.import_csv(BY, chunks())).added == 1
     assert (await import_lines(lists, "b" * 64)).added == 1
+
+
+async def test_filter_by_algorithm_counts_the_entries_that_it_compares(
+    lists: HashLists, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for digest in ("a" * 32, "b" * 32, "c" * 64, "d" * 32):
+        await import_lines(lists, digest)
+    monkeypatch.setattr(repository, "MOST_COMPARED", 3)
+    page = await lists.list_page("ten_1", EntryFilter(algorithm="md5"), PageRequest(1, 10))
+    assert (page.total, [entry.digest.hex()[0] for entry in page.items]) == (2, ["d", "b"])
+    assert (await lists.list_page("ten_1", EntryFilter(), PageRequest(1, 10))).total == 4

@@ -1,18 +1,25 @@
 """Steps of erasures."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from sluice.access import operator
+from sluice.audit import AuditAction
 from sluice.db.database import Database
+from sluice.db.schema import hash_entries
 from sluice.erasures import repository
+from sluice.hash_lists.service import EntryDraft, HashLists
 from sluice.jobs import Job
 from sluice.kit.ids import new_id
 from sluice.resumable import repository as resumable
 from sluice.resumable.resumable_upload import NewUpload
+from sluice.worker.jobs import erasures
 from sluice.worker.jobs.erasures import LOG_POSITION, Erasing
 from sluice.worker.jobs.incoming import end_resumable_uploads
 from tests.db.migrated import Migrated
@@ -61,3 +68,26 @@ async def test_an_erasure_waits_until_the_open_uploads_that_it_ended_are_gone(en
     assert await end_resumable_uploads(environment.context) == 2
     async with environment.database.transaction("ten_1") as connection:
         assert (await erasing.step(connection, job_at("objects:"))).position == LOG_POSITION
+
+
+async def test_erasure_forgets_who_added_hash_entries_in_portions(
+    environment: WorkerEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasures, "_HASH_ENTRIES", 2)
+    lists = HashLists(environment.database)
+    by_person = [AuditAction(operator("ten_1", name), "hash_entry.added") for name in ("ada", "bob")]
+    for number, by in enumerate((*by_person, *by_person, by_person[0])):
+        await lists.add(by, [EntryDraft(bytes([number]) * 32)])
+    job = replace(job_at("hash_entries:"), params={"uploaded_by": by_person[0].principal.actor_id})
+
+    async def adders() -> list[str]:
+        async with environment.database.reading("ten_1") as connection:
+            query = select(hash_entries.c.added_by_name).order_by(hash_entries.c.digest)
+            return list((await connection.execute(query)).scalars())
+
+    for erased in (1, 2, 3):
+        async with environment.database.transaction("ten_1") as connection:
+            step = await Erasing(lambda: NOW).step(connection, job)
+        job = replace(job, position=step.position or "")
+        assert (await adders()).count("erased") == erased
+    assert (job.position, (await adders()).count("bob")) == ("resumable:", 2)

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Select,
     Table,
     bindparam,
@@ -213,10 +214,22 @@ async def blank_creators(connection: Connection, tenant_id: str, name: str) -> N
     await connection.execute(update(upload_tokens).where(*theirs).values(created_by=ERASED))
 
 
-async def blank_hash_entries(connection: Connection, tenant_id: str, name: str) -> None:
-    """Blank the person as who added entries of hash lists."""
-    theirs = (hash_entries.c.tenant_id == tenant_id, hash_entries.c.added_by_id == name)
-    await connection.execute(update(hash_entries).where(*theirs).values(added_by_id=ERASED, added_by_name=ERASED))
+async def blank_hash_entries(
+    connection: Connection, tenant_id: str, name: str, after: bytes, limit: int
+) -> bytes | None:
+    """Blank the person as who added any of the next `limit` entries of hash lists that come after a digest.
+
+    Return the digest after which the next portion begins, None after the last.
+    """
+    columns = hash_entries.c
+    portion: tuple[ColumnElement[bool], ...] = (columns.tenant_id == tenant_id, columns.digest > after)
+    query = select(columns.digest).where(*portion).order_by(columns.digest).offset(limit - 1).limit(1)
+    last: bytes | None = (await connection.execute(query)).scalar_one_or_none()
+    if last is not None:
+        portion = (*portion, columns.digest <= last)
+    blanked = update(hash_entries).where(*portion, columns.added_by_id == name)
+    await connection.execute(blanked.values(added_by_id=ERASED, added_by_name=ERASED))
+    return last
 
 
 async def end_resumable(connection: Connection, tenant_id: str, upload_ids: Collection[str]) -> None:

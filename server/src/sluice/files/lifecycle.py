@@ -358,7 +358,8 @@ async def _quarantine_denied(connection: Connection, by: AuditAction, rows: Sequ
 
     One that a reviewer released although it is denied is not put there again.
     """
-    denied = await repository.find_denied(connection, by.tenant_id, {row.sha256 for row in rows}) if rows else ()
+    digests = {bytes.fromhex(row.sha256) for row in rows}
+    denied = await repository.find_denied(connection, by.tenant_id, digests) if rows else ()
     for row in rows:
         if row.sha256 in denied and row.threat != threat_of_hash(row.sha256):
             quarantined = replace(by, action="file.quarantined")

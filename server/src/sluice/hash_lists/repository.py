@@ -154,8 +154,8 @@ async def list_page(
 ) -> Page[HashEntry]:
     """Return one page of a tenant's entries, newest first.
 
-    The total of a whole list, or of one kind of digest in it, is exact. Other filters are compared with the newest
-    `MOST_COMPARED` entries.
+    The total of a whole list is exact. Other filters are compared with the newest `MOST_COMPARED` entries, of which the
+    total counts at most `MOST_LISTED`.
     """
     if wanted.digest is not None:
         found = await find(connection, tenant_id, wanted.digest)
@@ -166,7 +166,7 @@ async def list_page(
     newest = (_columns.created_at.desc(), _columns.digest.desc())
     query = select(*_ENTRY).where(*own, *conditions).order_by(*newest).offset(request.offset).limit(request.page_size)
     rows = (await connection.execute(query)).all()
-    if wanted.added_by_id is None:
+    if wanted.algorithm is None and wanted.added_by_id is None:
         total = await _load_total(connection, tenant_id, wanted)
     else:
         counted = select(_columns.digest).where(*own, *conditions).limit(MOST_LISTED).subquery()
@@ -226,8 +226,6 @@ async def _load_total(connection: Connection, tenant_id: str, wanted: EntryFilte
     conditions = [_counts.tenant_id == tenant_id]
     if wanted.list is not None:
         conditions.append(_counts.list == wanted.list)
-    if wanted.algorithm is not None:
-        conditions.append(_counts.algorithm == wanted.algorithm)
     query = select(func.coalesce(func.sum(_counts.entries), 0)).where(*conditions)
     return int((await connection.execute(query)).scalar_one())
 

@@ -235,7 +235,8 @@ WORDS: Final = MappingProxyType(
         ),
         Reason.SCAN_INCOMPLETE: Words(
             "the file could not be scanned completely",
-            "The scanner could not look at all of the file: a size or recursion limit. Unscanned is never clean.",
+            "The scanner could not look at all of the file: a size or recursion limit. Unscanned is never clean. Or not "
+            "all files in it could be compared with a deny list: the report names the check `hash_list`.",
             check="malware",
             advice="make_smaller",
         ),

@@ -151,12 +151,12 @@ async def find_by_sha256(connection: AsyncConnection, tenant_id: str, digest: st
     return [record_of(row) for row in rows]
 
 
-async def find_denied(connection: AsyncConnection, tenant_id: str, digests: Collection[str]) -> Collection[str]:
-    """Return those of the SHA-256 that a hash list of the tenant or of the installation denies now."""
+async def find_denied(connection: AsyncConnection, tenant_id: str, digests: Collection[bytes]) -> Collection[str]:
+    """Return those of the SHA-256, in hexadecimal digits, that a list of the tenant or the installation denies now."""
     columns = hash_entries.c
     is_valid = or_(columns.expires_at.is_(None), columns.expires_at > now())
     is_denied = (columns.tenant_id.in_([tenant_id, INSTALLATION]), columns.list == "deny", is_valid)
-    query = select(columns.digest).where(*is_denied, columns.digest.in_([bytes.fromhex(one) for one in digests]))
+    query = select(columns.digest).where(*is_denied, columns.digest.in_(list(digests)))
     return {digest.hex() for digest in (await connection.execute(query)).scalars()}
 
 

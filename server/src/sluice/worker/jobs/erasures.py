@@ -34,6 +34,7 @@ from sluice.worker.job import Step
 LOG_POSITION: Final = "log:"
 """Where an erasure is done as soon as the log of the database has nothing left of what was overwritten."""
 _LOOKED_AT: Final = 500  # rows of a table in one step
+_HASH_ENTRIES: Final = 2000  # the same, of hash lists, which have millions
 _FILES: Final = 25  # files that one step deletes, since uploads into their contexts wait for it
 _PAUSE: Final = timedelta(seconds=1)
 _MOST_NAMES: Final = 100
@@ -52,6 +53,7 @@ class Erasing:
             "exports": self._exports,
             "decisions": _decisions,
             "tokens": self._tokens,
+            "hash_entries": _hash_entries,
             "resumable": _resumable,
             "events": _events,
             "people": _people,
@@ -142,7 +144,6 @@ class Erasing:
             erasure.count("upload_tokens", len(theirs))
         if subject.uploaded_by is not None:
             await repository.blank_creators(connection, tenant_id, subject.uploaded_by)
-            await repository.blank_hash_entries(connection, tenant_id, subject.uploaded_by)
         return Step(0, 0, _last(rows, "token_id"))
 
     async def _end(self, connection: Connection, job: Job) -> Step:
@@ -228,6 +229,16 @@ async def _decisions(connection: Connection, erasure: _Erasure, after: str) -> S
         await repository.forget_keys(connection, tenant_id, theirs)
         erasure.count("reports", len(theirs))
     return Step(0, 0, _last(rows, "report_id"))
+
+
+async def _hash_entries(connection: Connection, erasure: _Erasure, after: str) -> Step:
+    """Blank the person as who added entries of hash lists."""
+    name = erasure.subject.uploaded_by
+    if name is None:
+        return Step(0, 0, None)
+    begin = bytes.fromhex(after)
+    last = await repository.blank_hash_entries(connection, erasure.tenant_id, name, begin, _HASH_ENTRIES)
+    return Step(0, 0, None if last is None else last.hex())
 
 
 async def _resumable(connection: Connection, erasure: _Erasure, after: str) -> Step:
