@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "inspect"))  # for the tests'
 from docs_pages.asvs import asvs_page
 from docs_pages.blank import blank_page, not_blank_page
 from docs_pages.cli import cli_page
+from docs_pages.decisions import decisions_page
 from docs_pages.errors import errors_page
 from docs_pages.events import events_page
 from docs_pages.facts import facts_page
@@ -38,6 +39,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "runbooks.md": runbooks_page,
+    "decisions.md": decisions_page,
     "cli.md": cli_page,
     "blank.md": blank_page,
     "not-blank.md": not_blank_page,

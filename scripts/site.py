@@ -107,7 +107,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "project/CONTRIBUTING.md",
         "suite.md",
     ),
-    "Decisions": tuple(f"decisions/{page.name}" for page in sorted((DOCS / "decisions").glob("*.md"))),
+    "Decisions": ("decisions.md", *(f"decisions/{page.name}" for page in sorted((DOCS / "decisions").glob("*.md")))),
 }
 """The parts of the site and their pages, by their paths in it. Every page of `docs/` is in one of them."""
 

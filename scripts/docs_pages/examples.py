@@ -194,6 +194,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
         "lines": 250000,
         "added": 249998,
         "changed": 2,
+        "skipped": 0,
     },
     "DeliveryOut": {
         "delivery_id": "dlv_01kg8pb5x2f7q9m4t6w8z1c3ry",

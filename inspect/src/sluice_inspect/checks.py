@@ -19,6 +19,7 @@ from sluice_inspect.check_results import (
     CHECK_NAME,
     DETAIL_MAX,
     FINDINGS_MAX,
+    SEVERITIES,
     CheckFinding,
     CheckResult,
     CheckSeverity,
@@ -31,6 +32,7 @@ __all__ = ["Check", "CheckFinding", "CheckResult", "CheckSeverity", "Source", "i
 
 GROUP: Final = "sluice_inspect.checks"
 _CPU_SECONDS: Final = 5.0  # of one check; a call into native code that takes longer ends with the whole job
+_READ_MAX: Final = 1000  # findings of one check, of which the most severe are returned
 
 Check = Callable[[Source, Mapping[str, object]], Iterable[CheckFinding]]
 
@@ -78,7 +80,10 @@ def run_checks(source: Source, report: Report, filename: str) -> list[dict[str, 
 def _run(name: str, check: Check, source: Source, facts: Mapping[str, object]) -> CheckResult:
     try:
         with _limited_time():
-            result = CheckResult(name, "", tuple(_cleaned(each) for each in islice(check(source, facts), FINDINGS_MAX)))
+            found = [_cleaned(each) for each in islice(check(source, facts), _READ_MAX + 1)]
+        why = f"it has more than {_READ_MAX} findings" if len(found) > _READ_MAX else ""
+        severest = sorted(found, key=lambda each: SEVERITIES.index(each.severity))[:FINDINGS_MAX]
+        result = CheckResult(name, why, tuple(severest))
         parse_results([result.to_json()])  # what is not valid here is not believed outside
     except _OutOfTime:
         return CheckResult(name, f"it took more than {_CPU_SECONDS:.0f} s of processor time")

@@ -38,6 +38,11 @@ def floods(_source: Source, _facts: Mapping[str, object]) -> Iterable[CheckFindi
         yield CheckFinding("more")
 
 
+def many(_source: Source, _facts: Mapping[str, object]) -> Iterable[CheckFinding]:
+    yield from [CheckFinding("noted", "report")] * 100
+    yield from (CheckFinding("bad", "quarantine"), CheckFinding("worst"))
+
+
 def nonsense(_source: Source, _facts: Mapping[str, object]) -> Any:
     return ["a text"]
 
@@ -48,7 +53,7 @@ def invalid(_source: Source, _facts: Mapping[str, object]) -> Any:
 
 def test_checks_are_made_one_by_one_and_none_that_does_not_end_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_CPU_SECONDS", 0.05)
-    made = {check.__name__: check for check in (sees, fails, hangs, floods, nonsense, invalid)}
+    made = {check.__name__: check for check in (sees, fails, hangs, floods, many, nonsense, invalid)}
     monkeypatch.setattr(checks, "_loaded", made)
     with MemoryBacked(b"content") as source:
         found = {each.check: each for each in parse_results(checks.run_checks(source, REPORT, "a.png"))}
@@ -57,6 +62,9 @@ def test_checks_are_made_one_by_one_and_none_that_does_not_end_is_passed_over(mo
     assert found["fails"] == CheckResult("fails", "ValueError: no such thing")
     assert "processor time" in found["hangs"].why
     assert len(found["floods"].findings) == FINDINGS_MAX
+    assert found["floods"].why == "it has more than 1000 findings"
+    assert (found["many"].why, len(found["many"].findings)) == ("", FINDINGS_MAX)
+    assert [each.name for each in found["many"].findings[:3]] == ["worst", "bad", "noted"]
     assert found["nonsense"].why.startswith("AttributeError")
     assert found["invalid"].why.startswith("ValueError")
 

@@ -19,7 +19,7 @@ def test_a_record_is_whole_and_listed_in_the_index(record: Path) -> None:
     _, *parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
     assert parts[::2] == ["Context", "Decision", "Consequences"]
     assert all(len(part.split()) > 20 for part in parts[1::2])
-    assert f"(decisions/{record.name})" in (DOCS / "index.md").read_text(encoding="utf-8")
+    assert f"(decisions/{record.name})" in (DOCS / "decisions.md").read_text(encoding="utf-8")
 
 
 def test_records_are_numbered_without_a_gap() -> None:

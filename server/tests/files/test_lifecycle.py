@@ -13,7 +13,7 @@ from sluice.access import Principal, Scope, operator
 from sluice.audit import AuditAction
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.schema import audit_events, contexts, events, files, metadata, plan_usage
+from sluice.db.schema import audit_events, contexts, events, files, hash_entries, metadata, plan_usage
 from sluice.db.sql import Connection
 from sluice.errors import FileHeld, SecondReviewerNeeded
 from sluice.files import lifecycle
@@ -121,6 +121,27 @@ async def test_nothing_deletes_or_purges_a_held_file(tables: Database, change: C
     with suppress(FileHeld):
         await CHANGES[change](tables)
     assert await _state(tables) == (state, 11, 2)
+
+
+async def test_file_that_is_denied_since_is_restored_into_quarantine_unless_it_was_released(tables: Database) -> None:
+    by, digest = _by(action="file.restored"), "ab" * 32
+    entry = {"tenant_id": "ten_1", "digest": bytes.fromhex(digest), "list": "deny", "created_at": NOW}
+
+    async def quarantined() -> bool:
+        async with tables.reading(ALL_TENANTS) as connection:
+            return (await connection.execute(select(files.c.quarantined_at))).scalar_one() is not None
+
+    for restore in (lifecycle.restore, lambda *given: lifecycle.restore_all(given[0], given[1], [given[2]], given[3])):
+        await _begin(tables, FileState.DELETED)
+        async with tables.transaction(ALL_TENANTS) as connection:
+            await connection.execute(insert(hash_entries).values(entry | {"added_by_id": "a", "added_by_name": "a"}))
+            await connection.execute(update(files).values(sha256=digest))
+            await restore(connection, by, "f1", NOW)
+        assert await quarantined()
+        async with tables.transaction(ALL_TENANTS) as connection:
+            await connection.execute(update(files).values(quarantined_at=None, state="deleted"))
+            await restore(connection, by, "f1", NOW)
+        assert not await quarantined()
 
 
 async def test_each_transition_writes_its_audit_entry_and_its_event(tables: Database) -> None:

@@ -18,7 +18,14 @@ from sluice.wiring.engines import make_scanner
 from sluice.wiring.refusal import StartRefused
 from sluice_inspect.sandbox.dispatch import FileJob
 from sluice_inspect.sandbox.engine import ZygoteSandbox
-from sluice_inspect.sandbox.protocol import CompiledRules, Completed, OperatorRules, RulesBroken, RunResult
+from sluice_inspect.sandbox.protocol import (
+    CompiledRules,
+    Completed,
+    OperatorRules,
+    RulesBroken,
+    RulesUnavailable,
+    RunResult,
+)
 from sluice_inspect.sandbox.rules import compile_rules
 from tests.inspection.threats.packed_files import zipped
 from tests.rows import each_row
@@ -101,7 +108,10 @@ async def test_severity_decides_what_a_match_is(scanner: YaraScanner, folder: Pa
     assert isinstance(await scanned(scanner, seal(b"other words")), Clean)
 
 
-async def test_rules_are_loaded_into_the_next_zygote(scanner: YaraScanner, sandbox: ZygoteSandbox, seal: Seal) -> None:
+async def test_rules_that_could_be_loaded_are_loaded_into_the_next_zygote(
+    scanner: YaraScanner, sandbox: ZygoteSandbox, seal: Seal
+) -> None:
+    assert await sandbox.use_rules(OperatorRules("0" * 16, os.memfd_create("no rules")))
     zygote = zygote_of(sandbox)
     os.kill(zygote, signal.SIGKILL)
     await asyncio.to_thread(wait_for_end, zygote)
@@ -174,6 +184,35 @@ async def test_report_of_a_worker_is_never_clean_unless_it_is_as_it_should_be(
     await scanner.start()
     assert isinstance(await scanned(scanner, seal(b"words")), kind)
     await scanner.aclose()
+
+
+class FailingOnce(InProcessSandbox):
+    """Cannot load the first rules that it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._faults = ["the zygote ended"]
+
+    async def use_rules(self, rules: OperatorRules) -> str:
+        await super().use_rules(rules)
+        return self._faults.pop() if self._faults else ""
+
+
+async def test_rules_that_could_not_be_loaded_are_loaded_later_though_the_folder_is_unchanged(folder: Path) -> None:
+    faults: list[Exception] = [RulesUnavailable("no process can be started")]
+
+    async def compiled(folder: Path) -> CompiledRules:
+        if faults:
+            raise faults.pop()
+        return await compile_rules(folder)
+
+    scanner = YaraScanner(folder, FailingOnce(), compiled, pause_seconds=0)
+    details = []
+    for _ in range(3):
+        await scanner.refresh()
+        details.append((await scanner.health()).detail)
+    assert details == ["no process can be started", "the sandbox cannot load the rules: the zygote ended", ""]
+    assert scanner.engine_version is not None
 
 
 async def test_required_rules_that_are_broken_refuse_the_start_and_optional_ones_do_not(

@@ -1,6 +1,7 @@
 """External checks: what counts as an answer, what happens without one, and who gets the bytes behind a link."""
 
 import asyncio
+import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -21,6 +22,7 @@ from sluice.contexts.policies import Mode
 from sluice.contexts.service import Draft, ExternalCheckSecrets
 from sluice.db.migrate import upgrade
 from sluice.errors import FileRejected, Invalid, NotFound, ServiceUnavailable, TooManyRequests
+from sluice.hash_lists.service import EntryDraft
 from sluice.kit.keyring_file import add_key, retire_keys
 from sluice.kit.read_through_cache import Cached
 from sluice.settings import Settings
@@ -358,6 +360,22 @@ async def gate(tmp_path: Path) -> AsyncIterator[Gate]:
     async with assembled(settings, ForkedZygote().launched()) as made:
         await upgrade(made.engines.database)
         yield Gate(made, (await made.services.tenants.create("one", "unlimited")).tenant_id, folder)
+
+
+async def test_file_that_is_denied_while_it_is_checked_is_not_stored(gate: Gate, receiver: Receiver) -> None:
+    lists, loop = gate.made.services.hash_lists, asyncio.get_running_loop()
+    by = operator_action(gate.tenant_id)
+    await lists.add(by, [EntryDraft(bytes(32))])
+
+    def deny(_request: Received) -> tuple[int, dict[str, str], bytes]:
+        adding = lists.add(by, [EntryDraft(hashlib.sha256(TEXT).digest())])
+        asyncio.run_coroutine_threadsafe(adding, loop).result(30)
+        return 200, {}, answer("accept")
+
+    receiver.respond = deny
+    with pytest.raises(FileRejected) as refused:
+        await gate.store(await gate.context(draft_at(receiver.url)))
+    assert refused.value.errors == ("denied_file",)
 
 
 def draft_at(url: str, name: str = "policy", **fields: Any) -> ExternalCheckDraft:

@@ -263,8 +263,9 @@ async def test_files_on_hash_lists_are_quarantined_or_kept_without_a_scan(enviro
     assert await environment.rescans().one_batch() == 0
     async with environment.database.transaction(ALL_TENANTS) as connection:  # a reviewer releases them
         await connection.execute(update(files).values(quarantined_at=None, scanned_with="clamd 1.4.6/1"))
-    await environment.rescans().one_batch()
+    assert await environment.rescans().one_batch() == 4
     assert await environment.quarantined() == set()  # the release is for this entry
+    assert sorted(environment.scanner.seen) == ["w0", "w1", "w3", "w3"]  # released files are scanned
 
 
 async def test_a_file_that_a_reviewer_wants_to_be_scanned_comes_first_until_it_has_a_verdict(

@@ -38,6 +38,7 @@ _NOISE: Final = hashlib.shake_128(b"sluice").digest(_MIB // 2)
 _TIMED: Final = b"the quick brown fox jumps over the lazy dog, 0123456789 times\r\n" * 4096 + bytes(_MIB // 4) + _NOISE
 _SLOW_SECONDS: Final = 0.1  # for `_TIMED`, of a file of rules
 _TIMING_SECONDS: Final = 20.0
+_LOAD_SECONDS: Final = 20.0  # the server gives up the process that loads them after 60 s
 _HARMLESS: Final = (
     b"Dear Sir or Madam,\nplease find the minutes of the meeting attached.\n",
     b"name,amount\nalpha,1\nbeta,2\n",
@@ -102,6 +103,7 @@ def _compile_folder(folder: Path, out: io.BufferedWriter) -> Mapping[str, object
     ]
     rules = compiler.build()
     rules.serialize_into(out)
+    _require_quick_load(rules)
     total = _seconds(rules)
     return {
         "version": sources.version,
@@ -185,6 +187,20 @@ def _seconds(rules: yara_x.Rules) -> float:
     began = time.process_time()
     scanner.scan(_TIMED)
     return time.process_time() - began
+
+
+def _require_quick_load(rules: yara_x.Rules) -> None:
+    """Load the rules as the process does that forks all workers, which does nothing else meanwhile.
+
+    Raise `_Refused` if that takes too long.
+    """
+    serialized = io.BytesIO()
+    rules.serialize_into(serialized)
+    serialized.seek(0)
+    began = time.process_time()
+    yara_x.Scanner(yara_x.Rules.deserialize_from(serialized)).scan(b"")
+    if time.process_time() - began > _LOAD_SECONDS:
+        raise _Refused(f"the rules take more than {_LOAD_SECONDS:.0f} s of processor time to load")
 
 
 def _slow_files(folder: Path, sources: _Sources, names: list[str]) -> list[list[object]]:

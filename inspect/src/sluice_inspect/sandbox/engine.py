@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Literal
@@ -29,6 +29,7 @@ from sluice_inspect.sandbox.protocol import (
     FewFiles,
     Job,
     JobLimits,
+    NoWorker,
     OperatorRules,
     RunResult,
     SandboxBroken,
@@ -53,6 +54,7 @@ _SAMPLES_SECONDS: Final = 60.0
 # Seconds for which health is degraded after a file for which a worker got too little processor time.
 _BUSY_SECONDS: Final = 300.0
 _EVERY_FORMAT: Final = "every format"
+_CHECKING: Final[frozenset[Job]] = frozenset({"check", "check_and_scan"})  # the jobs that make the operator's checks
 _SAMPLES_LOST: Final = json.dumps({"format": _EVERY_FORMAT, "failed": "their maker ended"}).encode()
 
 
@@ -159,22 +161,30 @@ class ZygoteSandbox:
 
     async def use_rules(self, rules: OperatorRules) -> str:
         """Apply the operator's rules from now on; see `Sandbox.use_rules`."""
+        unused = rules
         async with self._loading_rules:
-            previous, self._rules = self._rules, rules
-            if previous is not None:
-                os.close(previous.fd)
-            return await self._load_rules(self._pool)
+            try:
+                fault = "" if self._pool is None else await self._load_rules(self._pool, rules)
+                if not fault:
+                    if self._rules is not None:
+                        unused = self._rules
+                    self._rules, self._rules_fault = rules, ""
+            except SandboxBroken as error:
+                fault = str(error)  # the next zygote gets the rules from before
+            finally:
+                if unused is not self._rules:
+                    os.close(unused.fd)
+        return fault
 
-    async def _load_rules(self, pool: WorkerPool | None) -> str:
-        """Load the rules into the zygote of a pool, whose workers do without them. Return what is wrong, or nothing."""
-        if self._rules is None or pool is None:
-            return ""
-        try:
-            self._rules_fault = await pool.supervisor.load_rules(self._rules)
-        except SandboxBroken as error:
-            return str(error)  # they are loaded into the next zygote
-        pool.renew()
-        return self._rules_fault
+    async def _load_rules(self, pool: WorkerPool, rules: OperatorRules) -> str:
+        """Load rules into the zygote of a pool, whose workers do without them. Return what is wrong, or nothing.
+
+        Raise `SandboxBroken` if the zygote ends meanwhile.
+        """
+        fault = await pool.supervisor.load_rules(rules)
+        if not fault:
+            pool.renew()
+        return fault
 
     async def run(
         self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
@@ -203,14 +213,14 @@ class ZygoteSandbox:
             # A worker that lacks what it needs for a file fails; whatever else failed is tried with all formats, too.
             self._load_rest()
             result = await self._dispatcher.run(job)
-        if self._checks and isinstance(result, Completed) and not self._has_every_check(job.job, result.payload):
-            return Crashed("the checks of SLUICE_PYTHON_CHECKS were not all made", result.ms)
-        return result
+        if not self._checks or job.job not in _CHECKING or isinstance(result, NoWorker):
+            return result
+        if isinstance(result, Completed) and not self._has_every_check(job.job, result.payload):
+            return Crashed("the checks of SLUICE_PYTHON_CHECKS were not all made", result.ms, self._checks)
+        return replace(result, checks=self._checks)
 
     def _has_every_check(self, job: Job, payload: Mapping[str, object]) -> bool:
         report = payload.get("check") if job == "check_and_scan" else payload
-        if job not in {"check", "check_and_scan"}:
-            return True
         made = report.get("python") if isinstance(report, dict) else None
         return isinstance(made, list) and all(
             isinstance(each, dict) and each.get("check") == name for each, name in zip_longest(made, self._checks)
@@ -341,7 +351,12 @@ class ZygoteSandbox:
             supervisor.report_test("")
         self._is_tested = True
         async with self._loading_rules:
-            await self._load_rules(pool)
+            if self._rules is not None:
+                try:
+                    self._rules_fault = await self._load_rules(pool, self._rules)
+                except SandboxBroken:
+                    pool.close()
+                    raise
             self._open(pool)
 
     def _open(self, pool: WorkerPool) -> None:

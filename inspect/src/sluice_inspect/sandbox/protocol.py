@@ -63,10 +63,12 @@ class Completed:
     """The worker replied.
 
     `payload` is its JSON object, bounded in size and otherwise untrusted: a worker may be taken over by a file.
+    `checks` are the operator's own checks that the job had to make, also of the other results.
     """
 
     payload: Mapping[str, object]
     ms: float
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class Crashed:
 
     why: str
     ms: float
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class OverLimit:
 
     limit: Literal["cpu", "memory"]
     ms: float
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,10 @@ class RulesBroken(Exception):
     """The operator's rules cannot be compiled. `str()` names file and line, and says why."""
 
 
+class RulesUnavailable(Exception):
+    """The operator's rules were not compiled for a reason that may not lie in them. `str()` says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledRules:
     """Compiled rules, and what was found out about them.
@@ -183,7 +191,8 @@ class Sandbox(Protocol):
     async def use_rules(self, rules: OperatorRules) -> str:
         """Apply these rules to every file of which a scan begins after this, and close their descriptor in the end.
 
-        Return what is wrong with them, or nothing. Rules that could not be loaded yet are loaded with the formats.
+        Return what is wrong with them, or nothing; if something is, the rules from before are applied. Rules that could
+        not be loaded yet are loaded with the formats.
         """
         ...
 

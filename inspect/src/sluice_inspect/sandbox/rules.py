@@ -5,13 +5,14 @@ import fcntl
 import json
 import os
 import re
+import signal
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from sluice_inspect.sandbox.launch import IsolatedProcess
-from sluice_inspect.sandbox.protocol import CompiledRules, OperatorRules, RulesBroken
+from sluice_inspect.sandbox.protocol import CompiledRules, OperatorRules, RulesBroken, RulesUnavailable
 
 _MODULE: Final = "sluice_inspect.child.compile_rules"
 _CPU_SECONDS: Final = 120
@@ -24,7 +25,7 @@ _SEALS: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | f
 
 
 async def compile_rules(folder: Path) -> CompiledRules:
-    """Return the compiled rules of a folder, whose descriptor is the caller's. Raise `RulesBroken`."""
+    """Return the compiled rules of a folder, whose descriptor is the caller's. Raise `RulesBroken` or `RulesUnavailable`."""
     fd = os.memfd_create("sluice-rules", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         return _parse(await _ask(folder, fd), fd)
@@ -41,7 +42,7 @@ async def _ask(folder: Path, fd: int) -> Mapping[str, object]:
             process = IsolatedProcess(_MODULE, arguments, theirs)
     except OSError as error:
         ours.close()
-        raise RulesBroken(f"no process can be started: {error}") from error
+        raise RulesUnavailable(f"no process can be started: {error}") from error
     try:
         with ours:
             ours.setblocking(False)
@@ -49,12 +50,14 @@ async def _ask(folder: Path, fd: int) -> Mapping[str, object]:
             raw = await _read(ours)
         await process.wait()
     except TimeoutError:
-        raise RulesBroken(f"the rules were not compiled within {_WALL_SECONDS:.0f} s") from None
+        raise RulesUnavailable(f"the rules were not compiled within {_WALL_SECONDS:.0f} s") from None
     finally:
         process.end()
     if not raw:
-        why = process.last_error_line() or "too much processor time or memory"
-        raise RulesBroken(f"the rules could not be compiled: {why}")
+        if process.poll() == -signal.SIGXCPU:
+            raise RulesBroken(f"the rules take more than {_CPU_SECONDS} s of processor time to compile")
+        why = process.last_error_line() or "their compiler ended early"
+        raise RulesUnavailable(f"the rules could not be compiled: {why}")
     answer = json.loads(raw)
     return answer if isinstance(answer, dict) else {}
 
@@ -93,4 +96,4 @@ def _parse(answer: Mapping[str, object], fd: int) -> CompiledRules:
                 float(ms),
                 tuple(map(str, match_everything)),
             )
-    raise RulesBroken("the compiler gave no answer that it should give")
+    raise RulesUnavailable("the compiler returned an invalid answer")

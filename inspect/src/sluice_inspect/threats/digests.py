@@ -76,21 +76,22 @@ class _DigestWalk(ThreatWalk):
 def hash_members(fd: int, writer: PartWriter, *, weak: bool) -> dict[str, object]:
     """Write a record of each member of the file behind `fd`, which stays open and is not moved.
 
-    Return their number as `members`, and as `why` a reason why not all that is packed in the file was hashed.
+    Return their number as `members`, and as `why` a reason why not all that is packed in the file was hashed; `stopped`
+    says whether that is a limit that the walk reached.
     """
     with Source(fd) as source:
         walk = _DigestWalk(Meter(_BUDGET, source.size), writer, weak=weak)
-        why = ""
+        why, stopped = "", False
         try:
             walk.scan(source, "")
         except OverBudget as limit:
-            why = str(limit)
+            why, stopped = str(limit), True
         findings = walk.findings
         if not why and findings.encrypted:
             why = "a part behind a password"
         elif not why and (findings.unopened or findings.foreign):
             why = f"a packing that is not opened: {', '.join(sorted((*findings.unopened, *findings.foreign)))[:200]}"
-        return {"members": walk.members, "why": why}
+        return {"members": walk.members, "why": why, "stopped": stopped}
 
 
 def preload() -> None:

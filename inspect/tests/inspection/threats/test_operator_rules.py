@@ -1,8 +1,11 @@
 """The operator's YARA rules: what they see of a file, what their matches become, and rules that go wrong."""
 
+from pathlib import Path
+
 import pytest
 import yara_x
 
+from sluice_inspect.child import compile_rules
 from sluice_inspect.source import MemorySource
 from sluice_inspect.threats import operator_rules
 from sluice_inspect.threats.budget import Meter, ScanBudget
@@ -75,3 +78,12 @@ def test_bytes_that_are_no_compiled_rules_are_refused() -> None:
     with pytest.raises(Exception, match="not a YARA-X compiled rules file"):
         operator_rules.load(b"no rules", VERSION)
     assert operator_rules.begin(1) is None
+
+
+def test_rules_that_take_too_long_to_load_are_refused_by_their_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.yar").write_text(FINDS_MARK, encoding="utf-8")
+    monkeypatch.setattr(compile_rules, "_LOAD_SECONDS", 0.0)
+    with (tmp_path / "out").open("wb") as out, pytest.raises(compile_rules._Refused, match="processor time to load"):
+        compile_rules._compile_folder(tmp_path, out)

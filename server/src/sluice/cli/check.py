@@ -271,8 +271,9 @@ async def _examined(
         if isinstance(result, NoWorker):
             health = await sandbox.health()
             raise SandboxBroken(health.detail) if health.state == "down" else ServiceUnavailable("file checker")
-        listed = None if hashes is None else await hashes.look_up(sealed, sandbox, _TENANT)
-        return sealed, ExamineFact.of(result), listed
+        examined = ExamineFact.of(result)
+        listed = None if hashes is None else await hashes.look_up(sealed, examined, sandbox, _TENANT)
+        return sealed, examined, listed
 
 
 async def _verdict(
@@ -292,9 +293,9 @@ async def _verdict(
     others = (fault for _check, severity, fault in faults_of_checks(examined) if severity == "reject")
     denial = None
     if listed is not None:
-        from sluice.uploads.rules import denial_in  # loads libraries that a check without lists does not need
+        from sluice.uploads.rules import failure_by_lists  # loads libraries that a check without lists does not need
 
-        denial = denial_in(listed)
+        denial = failure_by_lists(listed)
     found = denial or next(chain(ours, others), None)
     return FileVerdict(
         path=str(path),

@@ -8,17 +8,18 @@ Functions on the database return what the API would, so that `hashes` prints bot
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from sluice.cli.environment import on_database, operator_action
 from sluice.hash_lists.entry import ALGORITHMS, ListedHash
+from sluice_client.cli import output
 from sluice_client.cli.output import CommandRefused, Exit
 
 if TYPE_CHECKING:
     from sluice.hash_lists import HashEntry
     from sluice.hash_lists.service import EntryDraft, HashLists
+    from sluice.uploads.examined import ExamineFact
     from sluice.uploads.values import HashListFact
     from sluice_inspect.sandbox import Sandbox
     from sluice_inspect.sandbox.sealed import Sealed
@@ -31,18 +32,16 @@ T = TypeVar("T")
 def add(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Add one entry, and return it."""
     from sluice.db.rls import INSTALLATION
-    from sluice.hash_lists.entry import EXPECTED_DIGEST, parse_digest
+    from sluice.hash_lists.entry import EXPECTED_DIGEST, parse_digest, parse_moment
     from sluice.hash_lists.service import EntryDraft
 
     digest = parse_digest(entry["digest"])
     if digest is None:
         raise CommandRefused(f"{entry['digest']}: expected {EXPECTED_DIGEST}.", Exit.USAGE)
     try:
-        expires_at = datetime.fromisoformat(entry["expires_at"]) if "expires_at" in entry else None
+        expires_at = parse_moment(entry["expires_at"]) if "expires_at" in entry else None
     except ValueError as fault:
         raise CommandRefused("--expires-at: expected a moment such as 2026-01-31T12:00:00Z.", Exit.USAGE) from fault
-    if expires_at is not None and expires_at.tzinfo is None:
-        expires_at = expires_at.replace(tzinfo=UTC)
     draft = EntryDraft(digest, entry["list"], entry.get("reason"), expires_at)
     action = operator_action("hash_entry.added", INSTALLATION)
     (made,) = _on_lists(lambda lists: lists.add(action, [draft]))
@@ -100,17 +99,23 @@ class LocalHashes:
     def __init__(self, entries: "Mapping[bytes, EntryDraft]") -> None:
         self._entries = entries
         self._algorithms = frozenset(ALGORITHMS[len(digest)] for digest in entries)
+        self._denied = frozenset(ALGORITHMS[len(one.digest)] for one in entries.values() if one.list == "deny")
 
-    async def look_up(self, sealed: "Sealed", sandbox: "Sandbox", tenant_id: str) -> "HashListFact":
+    async def look_up(
+        self, sealed: "Sealed", examined: "ExamineFact", sandbox: "Sandbox", tenant_id: str
+    ) -> "HashListFact":
         """Return the entries that the file and its members are on. Raise `ServiceUnavailable` without a checker."""
-        from sluice.uploads.hash_lookup import digests_of, look_up_members
+        from sluice.uploads.hash_lookup import digests_of, look_up_members, may_hold_files
+        from sluice.uploads.values import HashListFact
 
         async def find(digests: "Sequence[bytes]") -> "Sequence[ListedHash]":
             found = [self._entries[digest] for digest in digests if digest in self._entries]
             return [ListedHash(one.digest.hex(), one.list, one.reason, of_installation=False) for one in found]
 
         own = await find(await digests_of(sealed, self._algorithms))
-        members = await look_up_members(find, sandbox, tenant_id, sealed, self._algorithms)
+        if not self._denied or not may_hold_files(examined):
+            return HashListFact(tuple(own))
+        members = await look_up_members(find, sandbox, tenant_id, sealed, self._denied)
         return replace(members, entries=(*own, *members.entries))
 
 
@@ -119,17 +124,21 @@ def read_hashes(path: Path) -> LocalHashes:
     from sluice.hash_lists.service import BrokenLine, parse_line
     from sluice.kit.clock import utc_now
 
-    entries, now = {}, utc_now()
+    entries, skipped, now = {}, 0, utc_now()
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
-                draft = parse_line(number, line.rstrip("\r\n"), "deny", now)
-                if draft is not None:
+                draft = parse_line(number, line.rstrip("\r\n"), "deny")
+                if draft is not None and draft.is_over(now):
+                    skipped += 1
+                elif draft is not None:
                     entries[draft.digest] = draft
     except BrokenLine as fault:
         raise CommandRefused(f"{path}: {fault}.", Exit.USAGE) from fault
     except (OSError, UnicodeDecodeError) as fault:
         raise CommandRefused(f"{path} cannot be read as UTF-8.", Exit.USAGE) from fault
+    if skipped:
+        output.say(f"{path}: {skipped} lines were skipped that have expired.")
     return LocalHashes(entries)
 
 

@@ -81,7 +81,7 @@ def postgres_engine(url: str, options: PostgresOptions) -> AsyncEngine:
     asyncpg parses the URL as libpq does: several hosts, `target_session_attrs=read-write` (which finds the primary),
     `sslmode`, `sslrootcert`.
     """
-    settings = _settings(options) | _POOL_PLANNER
+    settings = _settings(options, _PLANNER | _POOL_PLANNER)
     connect = partial(_connect, "postgresql" + url[url.index(":") :], options, {} if options.pgbouncer else settings)
     engine: AsyncEngine = create_async_engine(
         "postgresql+asyncpg://",
@@ -94,7 +94,7 @@ def postgres_engine(url: str, options: PostgresOptions) -> AsyncEngine:
     )
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
     event.listen(engine.sync_engine, "handle_error", _discard_lost_connection)
-    if options.pgbouncer:
+    if options.pgbouncer and settings:
 
         def set_all(connection: Connection) -> None:
             connection.exec_driver_sql(_set_all(settings))
@@ -133,13 +133,13 @@ def _address(dsn: str) -> str:
     return parts.netloc.rpartition("@")[2] + parts.path
 
 
-def _settings(options: PostgresOptions) -> dict[str, str]:
+def _settings(options: PostgresOptions, planner: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a connection; migrations, whose statements may take any time, keep PostgreSQL's own."""
     if options.statement_seconds is None:
         return {}
     seconds = {"statement_timeout": options.statement_seconds, "lock_timeout": options.lock_seconds}
     timeouts = {name: str(max(1, int(each * 1000))) for name, each in seconds.items() if each is not None}
-    return timeouts | _PLANNER
+    return {**timeouts, **planner}
 
 
 def _set_all(settings: Mapping[str, str]) -> str:
@@ -174,11 +174,11 @@ class PostgresDriver:
         """No connection is opened yet."""
         self.size = options.pool_size
         self.requested = 0
-        settings = {} if options.pgbouncer else _settings(options)
+        settings = {} if options.pgbouncer else _settings(options, _PLANNER)
         self._open_connection = partial(_connect, "postgresql" + url[url.index(":") :], options, settings)
         self._wait_seconds = options.wait_seconds
         # Behind pgbouncer scope and statement could reach two servers unless a transaction holds them together.
-        self._transaction_settings = _settings(options) if options.pgbouncer else None
+        self._transaction_settings = _settings(options, _PLANNER) if options.pgbouncer else None
         self._connections: IdleConnections | None = None
         self._opening = asyncio.Lock()
 

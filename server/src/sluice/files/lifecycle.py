@@ -296,7 +296,7 @@ async def expire_all(
 async def restore(connection: Connection, by: AuditAction, file_id: str, at: datetime) -> bool:
     """Make a deleted file visible again, if its context has room for it; return whether it was deleted.
 
-    Raise `NoRoomToRestore`.
+    A file that a hash list denies since is restored into quarantine. Raise `NoRoomToRestore`.
     """
     sources = TRANSITIONS[Change.RESTORE].sources
     rows = await repository.restore(connection, by.tenant_id, [file_id], sources, FileState.STORED)
@@ -307,6 +307,7 @@ async def restore(connection: Connection, by: AuditAction, file_id: str, at: dat
         raise NoRoomToRestore
     await append(connection, by, file_id, at)
     await outbox.add(connection, by.tenant_id, FileRestored(**_event_fields(row)), at)
+    await _quarantine_denied(connection, by, rows, at)
     return True
 
 
@@ -348,7 +349,20 @@ async def restore_all(
     restored = await repository.restore(connection, by.tenant_id, chosen, sources, FileState.STORED)
     await append_all(connection, [(by, row.file_id) for row in restored], at)
     await outbox.add_all(connection, [(by.tenant_id, FileRestored(**_event_fields(row))) for row in restored], at)
+    await _quarantine_denied(connection, by, restored, at)
     return len(restored), refused
+
+
+async def _quarantine_denied(connection: Connection, by: AuditAction, rows: Sequence[AnyRow], at: datetime) -> None:
+    """Put those of the restored files into quarantine whose SHA-256 was denied while they were deleted.
+
+    One that a reviewer released although it is denied is not put there again.
+    """
+    denied = await repository.find_denied(connection, by.tenant_id, {row.sha256 for row in rows}) if rows else ()
+    for row in rows:
+        if row.sha256 in denied and row.threat != threat_of_hash(row.sha256):
+            quarantined = replace(by, action="file.quarantined")
+            await quarantine(connection, quarantined, row.file_id, threat_of_hash(row.sha256), at)
 
 
 async def begin_purges(connection: Connection, again_after: timedelta, limit: int) -> tuple[Sequence[AnyRow], int]:
@@ -462,6 +476,11 @@ async def record_rescan(
             connection, tenant_id, FileRecalled(**_event_fields(row), download_count=row.download_count), at
         )
     return "quarantined"
+
+
+def threat_of_hash(digest: str) -> str:
+    """Return an entry of hash lists as the threat in a file's row: a release from quarantine is for this entry alone."""
+    return f"hash_list:{digest}"
 
 
 async def quarantine(connection: Connection, by: AuditAction, file_id: str, threat: str, at: datetime) -> bool:

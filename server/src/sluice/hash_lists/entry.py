@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 HashList = Literal["deny", "allow"]
 LISTS: Final[tuple[HashList, ...]] = ("allow", "deny")
@@ -24,6 +24,47 @@ def parse_digest(text: str) -> bytes | None:
     """Return the digest of its hexadecimal form, which may begin with `sha256:`; None if it is none."""
     found = _DIGEST.fullmatch(text)
     return None if found is None else bytes.fromhex(found[1])
+
+
+def parse_moment(text: str) -> datetime:
+    """Return the moment of its ISO 8601 form, in UTC; one without a zone is in UTC.
+
+    Raise `ValueError` for any other text, and for a moment that is in no year from 1 to 9999 of UTC.
+    """
+    moment = datetime.fromisoformat(text)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as fault:
+        raise ValueError("a moment beyond the years of UTC") from fault
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAlgorithms:
+    """The algorithms of the digests on each list, of a tenant and of the installation together."""
+
+    deny: frozenset[Algorithm] = NO_ALGORITHMS
+    allow: frozenset[Algorithm] = NO_ALGORITHMS
+
+    @property
+    def all(self) -> frozenset[Algorithm]:
+        """The algorithms of the digests on any list; empty if there are no entries."""
+        return self.deny | self.allow
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the algorithms of their text, as in `allow:sha256,deny:md5`."""
+        words = set(text.split(","))
+        deny, allow = (
+            frozenset(algorithm for algorithm in NAMES if f"{on}:{algorithm}" in words) for on in ("deny", "allow")
+        )
+        return cls(deny, allow)
+
+    def __str__(self) -> str:
+        kinds = [f"allow:{algorithm}" for algorithm in self.allow] + [f"deny:{algorithm}" for algorithm in self.deny]
+        return ",".join(sorted(kinds))
+
+
+NO_ENTRIES: Final = ListedAlgorithms()
 
 
 @dataclass(frozen=True, slots=True)

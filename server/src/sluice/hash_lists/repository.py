@@ -15,7 +15,15 @@ from sluice.db.rls import INSTALLATION
 from sluice.db.schema import hash_entries, hash_entry_counts
 from sluice.db.sql import AnyRow, Connection, now
 from sluice.db.statement import Statement
-from sluice.hash_lists.entry import ALGORITHMS, LISTS, Algorithm, EntryFilter, HashEntry, HashList, ListedHash
+from sluice.hash_lists.entry import (
+    ALGORITHMS,
+    LISTS,
+    EntryFilter,
+    HashEntry,
+    HashList,
+    ListedAlgorithms,
+    ListedHash,
+)
 from sluice.kit.paging import Page, PageRequest
 
 MOST_LISTED: Final = 10_000  # entries of a list that can be paged to
@@ -87,10 +95,11 @@ async def find_listed(database: Database, tenant_id: str, digests: Sequence[byte
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many entries were added, and how many that were there before were written again."""
+    """How many entries were added, how many that were there before were written again, and how many there are now."""
 
     added: int
     changed: int
+    total: int
 
 
 async def put(connection: Connection, tenant_id: str, entries: Sequence[HashEntry]) -> Written:
@@ -111,7 +120,8 @@ async def put(connection: Connection, tenant_id: str, entries: Sequence[HashEntr
     sums = Counter((entry.list, len(entry.digest)) for entry in entries)
     sums.subtract((on, len(digest)) for digest, on in known.items())
     await _count(connection, tenant_id, sums)
-    return Written(len(entries) - len(known), len(known))
+    total = await _load_total(connection, tenant_id, EntryFilter())
+    return Written(len(entries) - len(known), len(known), total)
 
 
 async def remove(connection: Connection, tenant_id: str, digests: Collection[bytes]) -> Sequence[bytes]:
@@ -131,11 +141,12 @@ async def find(connection: Connection, tenant_id: str, digest: bytes) -> HashEnt
     return None if row is None else _entry(row)
 
 
-async def load_algorithms(connection: Connection, tenant_id: str) -> frozenset[Algorithm]:
+async def load_algorithms(connection: Connection, tenant_id: str) -> ListedAlgorithms:
     """Return of which algorithms there are digests on lists of a tenant and of the installation."""
     owners = _counts.tenant_id.in_([tenant_id, INSTALLATION])
-    query = select(_counts.algorithm).where(owners, _counts.entries > 0).distinct()
-    return frozenset((await connection.execute(query)).scalars())
+    query = select(_counts.list, _counts.algorithm).where(owners, _counts.entries > 0).distinct()
+    rows = (await connection.execute(query)).all()
+    return ListedAlgorithms.parse(",".join(f"{row.list}:{row.algorithm}" for row in rows))
 
 
 async def list_page(

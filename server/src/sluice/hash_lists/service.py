@@ -6,14 +6,15 @@ Entries of the installation are those of the tenant `INSTALLATION`; only the ope
 import csv
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from sluice.audit import AuditAction
 from sluice.audit.repository import append, append_all
 from sluice.db.database import Database, DatabaseUnavailable
 from sluice.db.rls import ALL_TENANTS, INSTALLATION, RlsScope
-from sluice.errors import ImportInterrupted, ImportStopped, Invalid, NotFound
+from sluice.db.sql import Connection
+from sluice.errors import ImportInterrupted, ImportStopped, Invalid, NotFound, TooManyRequests
 from sluice.hash_lists import repository
 from sluice.hash_lists.entry import (
     EXPECTED_DIGEST,
@@ -25,6 +26,7 @@ from sluice.hash_lists.entry import (
     ListedHash,
     choose,
     parse_digest,
+    parse_moment,
 )
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
@@ -33,11 +35,13 @@ from sluice.kit.text import is_plain
 from sluice.observe.log import log
 
 MOST_LISTED: Final = repository.MOST_LISTED
+MOST_OF_TENANT: Final = 10_000_000  # entries
 LONGEST_REASON: Final = 500
 _LONGEST_LINE: Final = 4096  # bytes
 _SHA256_BYTES: Final = 32
 _BATCH: Final = 1000  # entries of one transaction of an import
 _COLUMNS: Final = ["digest", "list", "reason", "expires_at"]
+_RETRY_SECONDS: Final = 10.0
 _SHOWN: Final = 80  # characters of a value that is wrong
 
 
@@ -50,15 +54,23 @@ class EntryDraft:
     reason: str | None = None
     expires_at: datetime | None = None
 
+    def is_over(self, now: datetime) -> bool:
+        """Return whether its time has passed."""
+        return self.expires_at is not None and self.expires_at <= now
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The result of an import: `lines` of the file were read, of which those that are empty have no entry."""
+    """The result of an import: `lines` of the file were read, of which those that are empty have no entry.
+
+    `skipped` are lines whose `expires_at` has passed.
+    """
 
     import_id: str
     lines: int
     added: int
     changed: int
+    skipped: int = 0
 
 
 class BrokenLine(ValueError):
@@ -69,25 +81,34 @@ class BrokenLine(ValueError):
         super().__init__(f"line {number}: expected {expected}, found {shown!r}")
 
 
+class TooManyEntries(Exception):
+    """A tenant would have more entries than it may. `str()` says how many."""
+
+
 class HashLists:
     """The hash lists of all tenants, one tenant at a time."""
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
         self._clock = clock
+        self._importing: set[str] = set()  # tenants with an import under way in this process
 
     async def add(self, by: AuditAction, drafts: Sequence[EntryDraft]) -> Sequence[HashEntry]:
         """Add entries, or write them again; return them as they are now. Raise `Invalid`."""
         now = self._clock()
         last = {draft.digest: draft for draft in drafts}
         for number, draft in enumerate(drafts):
-            if problem := _problem_of(draft, now):
+            problem = "an expires_at in the future" if draft.is_over(now) else _problem_of(draft)
+            if problem is not None:
                 raise Invalid(f"entries[{number}]: {problem}")
         entries = [_entry(by, draft, now) for draft in last.values()]
-        async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
-            await repository.put(connection, by.tenant_id, entries)
-            if by.tenant_id != INSTALLATION:
-                await append_all(connection, [(by, entry.digest.hex()) for entry in entries], now)
+        try:
+            async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
+                await _put(connection, by.tenant_id, entries)
+                if by.tenant_id != INSTALLATION:
+                    await append_all(connection, [(by, entry.digest.hex()) for entry in entries], now)
+        except TooManyEntries as many:
+            raise Invalid(f"entries: {many}") from many
         _log_of_installation(by, len(entries))
         return entries
 
@@ -151,15 +172,28 @@ class HashLists:
         """Add the entries of a CSV `digest[,list[,reason[,expires_at]]]`, as it comes in.
 
         Each `_BATCH` entries are one transaction. Raise `ImportStopped`, which says how many lines were applied, at the
-        first line that is wrong, or `ImportInterrupted`, which says the same, if the database is unavailable.
+        first line that is wrong or for which the tenant has no room, `ImportInterrupted`, which says the same, if the
+        database is unavailable, or `TooManyRequests` if another import of the tenant is under way.
         """
+        if by.tenant_id in self._importing:
+            why = "An import of this tenant is under way already"
+            raise TooManyRequests(errors=[why], retry_after=_RETRY_SECONDS, limit=1)
+        self._importing.add(by.tenant_id)
+        try:
+            return await self._import(by, chunks, default_list)
+        finally:
+            self._importing.discard(by.tenant_id)
+
+    async def _import(self, by: AuditAction, chunks: AsyncIterable[bytes], default_list: HashList) -> Imported:
         done = Imported(new_id("imp"), 0, 0, 0)
         batch: dict[bytes, EntryDraft] = {}
         number = 0
         try:
             async for number, line in _lines_of(chunks):
-                draft = parse_line(number, line, default_list, self._clock())
-                if draft is not None:
+                draft = parse_line(number, line, default_list)
+                if draft is not None and draft.is_over(self._clock()):
+                    done = replace(done, skipped=done.skipped + 1)
+                elif draft is not None:
                     batch[draft.digest] = draft
                 if len(batch) == _BATCH:
                     done = await self._write(by, batch, done, number)
@@ -167,6 +201,8 @@ class HashLists:
             return await self._write(by, batch, done, number)
         except BrokenLine as broken:
             raise ImportStopped(str(broken), _applied(done)) from broken
+        except TooManyEntries as many:
+            raise ImportStopped(f"lines {done.lines + 1} to {number}: {many}", _applied(done)) from many
         except DatabaseUnavailable as fault:
             raise ImportInterrupted("The database is unavailable", _applied(done)) from fault
 
@@ -177,15 +213,24 @@ class HashLists:
         now = self._clock()
         entries = [_entry(by, draft, now) for draft in batch.values()]
         async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
-            written = await repository.put(connection, by.tenant_id, entries)
+            written = await _put(connection, by.tenant_id, entries)
             if by.tenant_id != INSTALLATION and not done.lines:
                 await append(connection, by, done.import_id, now)
         _log_of_installation(by, len(entries))
-        return Imported(done.import_id, lines, done.added + written.added, done.changed + written.changed)
+        return replace(done, lines=lines, added=done.added + written.added, changed=done.changed + written.changed)
 
 
-def parse_line(number: int, line: str, default_list: HashList, now: datetime) -> EntryDraft | None:
-    """Return the entry of a line; None for an empty one, and for a first line that names the columns.
+async def _put(connection: Connection, tenant_id: str, entries: Sequence[HashEntry]) -> repository.Written:
+    """Write entries; raise `TooManyEntries`, after which the transaction must not commit."""
+    written = await repository.put(connection, tenant_id, entries)
+    if tenant_id != INSTALLATION and written.total > MOST_OF_TENANT:
+        raise TooManyEntries(f"found {written.total} entries of the tenant, expected at most {MOST_OF_TENANT}")
+    return written
+
+
+def parse_line(number: int, line: str, default_list: HashList) -> EntryDraft | None:
+    """Return the entry of a line, also one whose time has passed; None for an empty line, and for a first one that
+    names the columns.
 
     Raise `BrokenLine`.
     """
@@ -211,13 +256,11 @@ def parse_line(number: int, line: str, default_list: HashList, now: datetime) ->
     if on is None:
         raise BrokenLine(number, list_text, "deny or allow")
     try:
-        expires_at = datetime.fromisoformat(moment) if moment else None
+        expires_at = parse_moment(moment) if moment else None
     except ValueError as fault:
         raise BrokenLine(number, moment, "a moment such as 2026-01-31T12:00:00Z") from fault
-    if expires_at is not None and expires_at.tzinfo is None:
-        expires_at = expires_at.replace(tzinfo=UTC)
     draft = EntryDraft(digest, on, reason or None, expires_at)
-    if problem := _problem_of(draft, now):
+    if problem := _problem_of(draft):
         raise BrokenLine(number, line, problem)
     return draft
 
@@ -243,14 +286,12 @@ def _decoded(number: int, line: bytes) -> str:
         raise BrokenLine(number, line.decode(errors="replace"), "UTF-8") from fault
 
 
-def _problem_of(draft: EntryDraft, now: datetime) -> str | None:
+def _problem_of(draft: EntryDraft) -> str | None:
     """Return what is wrong with an entry, as what is expected; None if nothing is."""
     if draft.list == "allow" and len(draft.digest) != _SHA256_BYTES:
         return f"a SHA-256: {WEAK_ALLOW}"
     if draft.reason is not None and (len(draft.reason) > LONGEST_REASON or not is_plain(draft.reason)):
         return f"a reason of at most {LONGEST_REASON} characters without control characters"
-    if draft.expires_at is not None and draft.expires_at <= now:
-        return "an expires_at in the future"
     return None
 
 

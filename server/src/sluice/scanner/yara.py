@@ -7,6 +7,7 @@ cannot be compiled, the rules from before are used, and health says so.
 import asyncio
 import hashlib
 import os
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -24,7 +25,7 @@ from sluice.scanner.protocol import (
     ScanResult,
 )
 from sluice_inspect.sandbox import Sandbox
-from sluice_inspect.sandbox.protocol import CompiledRules, RulesBroken
+from sluice_inspect.sandbox.protocol import CompiledRules, RulesBroken, RulesUnavailable
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, UnpackUnavailable, unpack
 
@@ -32,6 +33,7 @@ _NAME: Final = "yara"
 _CHECK_SECONDS: Final = 10.0  # as long as the scan for clamd waits for the check: both scans are then one
 _STAMPED_MAX: Final = 20_000  # files of the folder that are watched
 _NAMED_MAX: Final = 5
+_RETRY_PAUSE_MAX: Final = 900.0
 _NO_RULES: Final = "a worker did not apply the rules of this version"
 
 Compile = Callable[[Path], Awaitable[CompiledRules]]
@@ -64,7 +66,10 @@ class YaraScanner:
         self._compiled: CompiledRules | None = None
         self._versions: deque[str] = deque(maxlen=2)  # a scan that began before a change ends by the rules from before
         self._fault = ""
-        self._stamp = ""
+        self._stamp = ""  # of the folder that was compiled last, or found broken
+        self._failed_stamp = ""  # of the folder that is compiled again from `_retry_at` on
+        self._retry_at = 0.0
+        self._retry_pause = pause_seconds
         self._refreshing = asyncio.Lock()
         self._wake = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -82,23 +87,36 @@ class YaraScanner:
 
     def reload(self) -> None:
         """Have the folder compiled again soon."""
-        self._stamp = ""
+        self._stamp = self._failed_stamp = ""
         self._wake.set()
 
     async def refresh(self) -> None:
         """Compile the folder if it has changed, and have the sandbox apply its rules."""
         async with self._refreshing:
             stamp = await asyncio.to_thread(_stamp, self._folder)
-            if stamp == self._stamp:
+            if stamp == self._stamp or (stamp == self._failed_stamp and time.monotonic() < self._retry_at):
                 return
             try:
                 compiled = await self._compile(self._folder)
-            except RulesBroken as broken:
-                self._note_fault(f"{broken}; the rules from before are used" if self._compiled else str(broken))
-            else:
                 fault = await self._use(compiled)
-                self._note_fault(f"the sandbox cannot load the rules: {fault}" if fault else "")
-            self._stamp = stamp
+            except RulesBroken as broken:
+                self._note_fault(str(broken))
+                self._stamp = stamp
+            except RulesUnavailable as error:
+                self._retry_later(stamp, str(error))
+            else:
+                if fault:
+                    self._retry_later(stamp, f"the sandbox cannot load the rules: {fault}")
+                else:
+                    self._note_fault("")
+                    self._stamp, self._failed_stamp = stamp, ""
+
+    def _retry_later(self, stamp: str, fault: str) -> None:
+        """Note a fault that may not be that of the folder: it is compiled again after a pause, even if unchanged."""
+        again = stamp == self._failed_stamp
+        self._retry_pause = min(self._retry_pause * 2, _RETRY_PAUSE_MAX) if again else self._pause_seconds
+        self._failed_stamp, self._retry_at = stamp, time.monotonic() + self._retry_pause
+        self._note_fault(fault)
 
     async def _use(self, compiled: CompiledRules) -> str:
         if self._compiled is not None and self._compiled.rules.version == compiled.rules.version:
@@ -112,6 +130,8 @@ class YaraScanner:
         return ""
 
     def _note_fault(self, fault: str) -> None:
+        if fault and self._compiled is not None:
+            fault = f"{fault}; the rules from before are used"
         if fault and fault != self._fault:
             log.error("yara_rules_broken", why=fault)
         self._fault = fault

@@ -30,16 +30,20 @@ class ExamineFact:
     @classmethod
     def of(cls, result: Completed | Crashed | OverLimit) -> Self:
         """Return what the result of a check says of the file."""
+        overran: str | None = None
         if isinstance(result, OverLimit):
-            detail = f"the checker reached its {result.limit} limit"
-            return cls(None, died=False, overran=result.limit, detail=detail, ms=result.ms)
-        if isinstance(result, Crashed):
-            return cls(None, died=True, overran=None, detail=result.why, ms=result.ms)
-        fact = cls.of_report(result.payload, result.ms)
-        if fact is None:
+            overran, detail = result.limit, f"the checker reached its {result.limit} limit"
+        elif isinstance(result, Crashed):
+            detail = result.why
+        elif (fact := cls.of_report(result.payload, result.ms)) is not None:
+            return fact
+        else:
             # The worker was taken over or is broken: nothing that it says of this file is believed.
-            return cls(None, died=True, overran=None, detail="the checker returned an invalid result", ms=result.ms)
-        return fact
+            detail = "the checker returned an invalid result"
+        # Without a report, none of the operator's own checks has judged the file.
+        why = "the file check was stopped at a limit" if overran else "the file check ended without a valid report"
+        checks = tuple(CheckResult(name, why) for name in result.checks)
+        return cls(None, died=overran is None, overran=overran, detail=detail, ms=result.ms, checks=checks)
 
     @classmethod
     def of_report(cls, payload: object, ms: float) -> Self | None:

@@ -17,7 +17,9 @@ from sluice.hash_lists.entry import Algorithm
 from sluice.hash_lists.repository import MOST_ASKED, find_listed
 from sluice.observe.log import log
 from sluice.observe.stages import staged
+from sluice.uploads.examined import ExamineFact
 from sluice.uploads.values import HashListFact
+from sluice_inspect.report import Outcome
 from sluice_inspect.sandbox import Sandbox
 from sluice_inspect.sandbox.members import MembersUnavailable, hash_members
 from sluice_inspect.sandbox.sealed import Sealed
@@ -26,6 +28,16 @@ FindListed = Callable[[Sequence[bytes]], Awaitable[Sequence[ListedHash]]]
 _PIECE_BYTES: Final = 1024**2
 # Others compute them to exchange lists. They only deny files; to allow one needs its SHA-256.
 _WEAK: Final[Mapping[Algorithm, Callable[..., Any]]] = {"md5": hashlib.md5, "sha1": hashlib.sha1}
+# Formats that hold no files: pictures, recordings, fonts, tables and text.
+_WITHOUT_FILES: Final = frozenset(
+    {
+        *("avif", "bmp", "gif", "heic", "j2k", "jp2", "jpeg", "png", "tiff", "webp"),
+        *("aac", "aiff", "flac", "m4a", "mp3", "ogg", "opus", "wav"),
+        *("avi", "mkv", "mov", "mp4", "webm"),
+        *("otf", "ttf", "woff", "woff2"),
+        *("csv", "json", "md", "parquet", "sqlite", "text", "yaml"),
+    }
+)
 _NO_NAME: Final = "without a name"
 _MOST_KEPT: Final = 20  # entries on members that a decision keeps
 _INLINE_BYTES: Final = 256 * 1024  # more are hashed in a thread
@@ -38,6 +50,16 @@ async def look_up(
     """Return the entries that the file is on, by one statement. Raise `DatabaseUnavailable`."""
     digests = await digests_of(sealed, algorithms)
     return HashListFact(tuple(await find_listed(database, tenant_id, digests)))
+
+
+def may_hold_files(examined: ExamineFact | None) -> bool:
+    """Return whether files may be packed in a file, by what its check found.
+
+    They may unless it is sound, and of a format that holds none.
+    """
+    report = None if examined is None else examined.report
+    is_sound = report is not None and report.finding is None and report.integrity is Outcome.OK
+    return not is_sound or report is None or report.format not in _WITHOUT_FILES
 
 
 @staged("hash_list_members")
@@ -53,16 +75,15 @@ async def look_up_members(
     except MembersUnavailable as fault:
         log.warning("check_unavailable", tenant_id=tenant_id, why=str(fault))
         raise ServiceUnavailable("file checker") from fault
-    names = {digest: member.name for member in reversed(found.members) for digest in member.digests}
-    digests, denied = list(names), list[ListedHash]()
+    digests, denied = list(found.offsets), list[ListedHash]()
     for start in range(0, len(digests), MOST_ASKED):
         listed = await find(digests[start : start + MOST_ASKED])
         denied += [
-            replace(entry, member=names[bytes.fromhex(entry.digest)] or _NO_NAME)
+            replace(entry, member=found.name_of(bytes.fromhex(entry.digest)) or _NO_NAME)
             for entry in listed
             if entry.list == "deny"
         ]
-    return HashListFact(tuple(denied[:_MOST_KEPT]), len(found.members), found.why)
+    return HashListFact(tuple(denied[:_MOST_KEPT]), found.number, found.why, found.is_stopped)
 
 
 async def digests_of(sealed: Sealed, algorithms: Collection[Algorithm]) -> Sequence[bytes]:

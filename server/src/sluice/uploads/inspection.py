@@ -19,6 +19,7 @@ from sluice.scanner import (
     parse_unpack_report,
 )
 from sluice.uploads.examined import ExamineFact
+from sluice.uploads.hash_lookup import may_hold_files
 from sluice.uploads.rules import Judged, judge_content, judge_members, judge_scan
 from sluice.uploads.values import HashListFact, Rules, ScanFact
 from sluice_inspect.sandbox import Completed, NoWorker, Sandbox
@@ -78,8 +79,8 @@ async def inspect(
 
 
 async def _with_members(judged: Judged, look_up_members: LookUpMembers | None) -> Judged:
-    """Add what hash lists say of the members, if they are asked, and judge it."""
-    if look_up_members is None or judged.facts.listed is None:
+    """Add what hash lists say of the members, if they are asked and the file may have some, and judge it."""
+    if look_up_members is None or judged.facts.listed is None or not may_hold_files(judged.facts.examined):
         return judged
     found, listed = await look_up_members(), judged.facts.listed
     listed = replace(found, entries=(*listed.entries, *found.entries))

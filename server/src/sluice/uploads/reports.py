@@ -167,7 +167,7 @@ class Reports:
     async def _replay(self, tenant_id: str, wanted: DecisionFilter, replay: Replay) -> tuple[Replay, bool]:
         async with self._database.reading(tenant_id) as connection:
             skipped = await repository.skip_all_but(connection, tenant_id, wanted, MOST_REPLAYED)
-            has_lists = bool(await hash_rows.load_algorithms(connection, tenant_id))
+            has_lists = bool((await hash_rows.load_algorithms(connection, tenant_id)).all)
         after = skipped or ""
         while True:
             async with self._database.reading(tenant_id) as connection:

@@ -39,6 +39,7 @@ from sluice.decisions.repository import log_decision
 from sluice.events import outbox
 from sluice.events.catalogue import FileQuarantined, FileRejectedEvent, FileStored, UploadTokenSpent
 from sluice.files import repository as file_rows
+from sluice.hash_lists.entry import ListedAlgorithms
 from sluice.observe.stages import staged
 from sluice.uploads import sql_postgres, sql_sqlite
 from sluice.uploads.idempotency import CONTENT_REASONS, repeat_key
@@ -115,7 +116,7 @@ async def load_snapshot(database: Database, tenant_id: str, context_key: str) ->
     if row["bucket_config_id"] is not None:
         bucket = bucket_of({name: row[f"bucket_{name}"] for name in _BUCKET_COLUMNS})
     usage = Usage(context.storage_used_bytes, row["uploads"] or 0, row["present"])
-    algorithms = frozenset(filter(None, (row["hash_algorithms"] or "").split(",")))
+    algorithms = ListedAlgorithms.parse(row["hash_algorithms"] or "")
     return ContextSnapshot(context, Rules.of(context), bucket, row["plan"], usage, algorithms)
 
 
@@ -329,7 +330,7 @@ def _versions_row(file: PendingFile) -> dict[str, Any]:
         "bucket_changed_at": file.versions.bucket_changed_at,
         "key_changed_at": file.versions.key_changed_at,
         "key_id": file.uploader.key_id,
-        "hash_algorithms": ",".join(sorted(file.versions.hash_algorithms)),
+        "hash_algorithms": str(file.versions.hash_algorithms),
     }
 
 

@@ -306,17 +306,27 @@ def denial_of(entry: ListedHash) -> Rejection:
     return Rejection(Reason.DENIED_FILE, detail, found=entry.digest)
 
 
-def denial_in(listed: HashListFact) -> Rejection | None:
-    """Return the failure by the entry that denies the file, or else a file in it; None if there is none."""
+def failure_of_members(listed: HashListFact) -> Rejection | None:
+    """Return the failure by a file in the file that is denied, or by files in it that may be; None if there is none."""
+    if listed.denied_member is not None:
+        return denial_of(listed.denied_member)
+    if not listed.is_stopped:
+        return None
+    detail = f"not all files in it could be compared with the deny list: {listed.why}"
+    return Rejection(Reason.SCAN_INCOMPLETE, detail, external_check="hash_list")
+
+
+def failure_by_lists(listed: HashListFact) -> Rejection | None:
+    """Return the failure by the entry that denies the file, or else that of its members; None if there is none."""
     own = listed.own
-    entry = own if own is not None and own.list == "deny" else listed.denied_member
-    return None if entry is None else denial_of(entry)
+    return denial_of(own) if own is not None and own.list == "deny" else failure_of_members(listed)
 
 
 def judge_members(facts: Facts) -> Iterator[Rejection]:
-    """Yield a file in the file that is denied."""
-    if facts.listed is not None and facts.listed.denied_member is not None:
-        yield denial_of(facts.listed.denied_member)
+    """Yield a file in the file that is denied, or may be."""
+    failure = None if facts.listed is None else failure_of_members(facts.listed)
+    if failure is not None:
+        yield failure
 
 
 def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:

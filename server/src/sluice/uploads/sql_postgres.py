@@ -20,7 +20,7 @@ SELECT contexts.context_id, contexts.tenant_id, contexts.context_key, contexts.d
        contexts.external_checks,
        tenants.plan,
        plan_usage.uploads,
-       (SELECT string_agg(DISTINCT algorithm, ',') FROM hash_entry_counts
+       (SELECT string_agg(DISTINCT list || ':' || algorithm, ',') FROM hash_entry_counts
          WHERE tenant_id IN (:tenant_id, '*') AND entries > 0) AS hash_algorithms,
        now()                             AS present,
        storage_configs.config_id         AS bucket_config_id,
@@ -73,7 +73,7 @@ def _unchanged(at: str) -> str:
    AND NOT EXISTS (SELECT FROM hash_entry_counts
                     WHERE tenant_id IN (:tenant_id, '*')
                       AND entries > 0
-                      AND strpos(:hash_algorithms::text, algorithm) = 0)
+                      AND strpos(:hash_algorithms::text, list || ':' || algorithm) = 0)
    AND (:key_id::varchar IS NULL
         OR EXISTS (SELECT FROM api_keys
                     WHERE api_key_id = :key_id

@@ -20,7 +20,7 @@ SELECT contexts.context_id, contexts.tenant_id, contexts.context_key, contexts.d
        contexts.external_checks,
        tenants.plan,
        plan_usage.uploads,
-       (SELECT group_concat(DISTINCT algorithm) FROM hash_entry_counts
+       (SELECT group_concat(DISTINCT list || ':' || algorithm) FROM hash_entry_counts
          WHERE tenant_id IN (:tenant_id, '*') AND entries > 0) AS hash_algorithms,
        strftime('%Y-%m-%d %H:%M:%f000', 'now') AS present,
        storage_configs.config_id         AS bucket_config_id,
@@ -64,7 +64,8 @@ _UNCHANGED: Final = """
    AND EXISTS (SELECT 1 FROM tenants
                 WHERE tenant_id = :tenant_id AND status = 'active' AND plan = :plan)
    AND NOT EXISTS (SELECT 1 FROM hash_entry_counts
-                    WHERE tenant_id IN (:tenant_id, '*') AND entries > 0 AND instr(:hash_algorithms, algorithm) = 0)
+                    WHERE tenant_id IN (:tenant_id, '*') AND entries > 0
+                      AND instr(:hash_algorithms, list || ':' || algorithm) = 0)
    AND (:key_id IS NULL
         OR EXISTS (SELECT 1 FROM api_keys
                     WHERE api_key_id = :key_id

@@ -424,6 +424,7 @@ class Upload:
         self, judged: Judged, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot, put: SpeculativePut
     ) -> Stored:
         """Store a file that broke no rule. No transaction is open while bytes move."""
+        judged = await self._require_not_denied(judged, file.sealed, caller, snapshot)
         engines, limits = self._engines, self._engines.limits
         facts, decision = judged.facts, self._decision(judged, caller, snapshot, file_id=put.location.file_id)
         attempt = self._purpose.attempt
@@ -453,6 +454,23 @@ class Upload:
             rate=facts.rate,
             rate_limit=snapshot.context.upload_rate_limit,
         )
+
+    async def _require_not_denied(
+        self, judged: Judged, sealed: Sealed, caller: Principal, snapshot: ContextSnapshot
+    ) -> Judged:
+        """Look the file up by its SHA-256 once more, since an entry may have been added while it was inspected.
+
+        The first entry of an algorithm is noticed by the reserving statement. Raise `FileRejected`.
+        """
+        if judged.facts.listed is None or "sha256" not in snapshot.hash_algorithms.deny:
+            return judged
+        found = await look_up(self._engines.database, caller.tenant_id, sealed, {"sha256"})
+        if found.own is None or found.own.list != "deny":
+            return judged
+        listed = replace(judged.facts.listed, entries=(*found.entries, *judged.facts.listed.entries))
+        facts = replace(judged.facts, listed=listed)
+        judged = judged.with_failures(facts, judge_limits(facts, snapshot.rules))
+        return await self._require_passing(judged, caller, snapshot, is_last=True)
 
     # What several steps share
 
@@ -536,18 +554,20 @@ class Upload:
 
     async def _with_listed(self, facts: Facts, sealed: Sealed, snapshot: ContextSnapshot) -> Facts:
         """Return the facts with the entries of hash lists that the file is on, if there are any entries."""
-        if not snapshot.hash_algorithms:
+        algorithms = snapshot.hash_algorithms.all
+        if not algorithms:
             return facts
         database, tenant_id = self._engines.database, snapshot.context.tenant_id
-        return replace(facts, listed=await look_up(database, tenant_id, sealed, snapshot.hash_algorithms))
+        return replace(facts, listed=await look_up(database, tenant_id, sealed, algorithms))
 
     def _members_of(self, sealed: Sealed, snapshot: ContextSnapshot) -> LookUpMembers | None:
-        """Return what compares the members of the file with hash lists; None if there are no entries."""
-        if not snapshot.hash_algorithms:
+        """Return what compares the members of the file with hash lists; None if no entry denies any."""
+        denied = snapshot.hash_algorithms.deny
+        if not denied:
             return None
         engines, tenant_id = self._engines, snapshot.context.tenant_id
         find = partial(find_listed, engines.database, tenant_id)
-        return partial(look_up_members, find, engines.sandbox, tenant_id, sealed, snapshot.hash_algorithms)
+        return partial(look_up_members, find, engines.sandbox, tenant_id, sealed, denied)
 
     def _decision(
         self,

@@ -24,7 +24,7 @@ from sluice.contexts.policies import (
 )
 from sluice.errors import FileRejected, LimitExceeded
 from sluice.hash_lists import ListedHash
-from sluice.hash_lists.entry import NO_ALGORITHMS, Algorithm, choose
+from sluice.hash_lists.entry import NO_ENTRIES, ListedAlgorithms, choose
 from sluice.scanner import EngineVersion, SingleResult
 from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
@@ -195,11 +195,13 @@ class HashListFact:
     """The entries of hash lists that the file and its members were found on.
 
     `members` says how many members were compared, None if none were; `why`, why not all that are packed in the file.
+    `is_stopped`: the walk through the file ended early, so that members in it may be denied.
     """
 
     entries: tuple[ListedHash, ...] = ()
     members: int | None = None
     why: str = ""
+    is_stopped: bool = False
 
     @property
     def own(self) -> ListedHash | None:
@@ -218,13 +220,21 @@ class HashListFact:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fact for the decision log."""
-        return {"entries": [asdict(entry) for entry in self.entries], "members": self.members, "why": self.why}
+        return {
+            "entries": [asdict(entry) for entry in self.entries],
+            "members": self.members,
+            "why": self.why,
+            "is_stopped": self.is_stopped,
+        }
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Self:
         """Return the fact that `to_json` wrote."""
         return cls(
-            tuple(ListedHash(**_known(ListedHash, entry)) for entry in raw["entries"]), raw["members"], raw["why"]
+            tuple(ListedHash(**_known(ListedHash, entry)) for entry in raw["entries"]),
+            raw["members"],
+            raw["why"],
+            raw.get("is_stopped", False),
         )
 
 
@@ -375,7 +385,7 @@ class Rejection:
     expected: object = None
     mode: Mode = Mode.ENFORCE
     external_check: str | None = None
-    """Name of the check in reports, of a rejection by an external one or by one in Python."""
+    """Name of the check in reports, if it is not that of the reason: an external one, one in Python, or `hash_list`."""
 
     @property
     def check(self) -> str:
@@ -422,7 +432,7 @@ class ContextSnapshot:
     bucket: Bucket | None
     plan: Plan
     usage: Usage
-    hash_algorithms: frozenset[Algorithm] = NO_ALGORITHMS
+    hash_algorithms: ListedAlgorithms = NO_ENTRIES
     """Of the digests on hash lists of the tenant and of the installation; empty if there are no entries."""
 
     def narrowed(self, permit: UploadPermit | None) -> Self:
@@ -474,7 +484,7 @@ class Versions:
     rules_version: int
     bucket_changed_at: datetime | None
     key_changed_at: datetime | None
-    hash_algorithms: frozenset[Algorithm] = NO_ALGORITHMS
+    hash_algorithms: ListedAlgorithms = NO_ENTRIES
 
 
 # The outcome of an upload. `undecided`: a part of the service was unavailable, and nothing was stored.

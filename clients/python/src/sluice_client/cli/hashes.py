@@ -131,7 +131,8 @@ def import_file(
     if json:
         output.as_json(done)
         return
-    output.line(f"Imported {done['lines']} lines: {done['added']} entries added, {done['changed']} changed.")
+    skipped = f", {done['skipped']} skipped that have expired" if done.get("skipped") else ""
+    output.line(f"Imported {done['lines']} lines: {done['added']} entries added, {done['changed']} changed{skipped}.")
 
 
 @group.command()

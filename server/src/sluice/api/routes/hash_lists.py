@@ -1,5 +1,6 @@
 """The endpoints of hash lists: files that are denied, and files that need no malware scan."""
 
+from dataclasses import asdict
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
@@ -83,15 +84,15 @@ async def import_hashes(
     """Add the entries of a CSV with the columns digest, list, reason and expires_at; all but the first may be missing.
 
     The entries of each 1,000 lines are written together while the body comes in. A line that is wrong ends the import;
-    the response says which one, and which lines were applied. The same file may be sent again.
+    the response says which one, and which lines were applied; one whose time has passed is skipped. The same file may be
+    sent again.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "text/csv":
         raise errors.UnsupportedBody("text/csv")
     require_uncompressed(request)
     done = await services.hash_lists.import_csv(by, read_body(request, MOST_IMPORTED_BYTES), default_list=on)
-    data = HashesImported(import_id=done.import_id, lines=done.lines, added=done.added, changed=done.changed)
-    return Envelope(message="Hash list entries imported", data=data)
+    return Envelope(message="Hash list entries imported", data=HashesImported(**asdict(done)))
 
 
 @router.post("/{digest}/quarantine", status_code=201, responses=responses(*SCOPED, errors.NotFound, errors.TooManyJobs))

@@ -112,6 +112,7 @@ class HashesImported(ResponseBody):
     lines: int = Field(description="Lines of the file.")
     added: int = Field(description="Entries that are new.")
     changed: int = Field(description="Entries that were there before.")
+    skipped: int = Field(description="Lines whose `expires_at` has passed, which added no entry.")
 
 
 def _shown(entry: HashEntry) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
-from pydantic import AwareDatetime, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, WithJsonSchema
 
 _AGO: Final = re.compile("([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _UNITS: Final = {
@@ -33,10 +33,18 @@ def _read(value: object) -> object:
     )
 
 
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as fault:
+        raise ValueError("expected a moment in the years 1 to 9999 of UTC") from fault
+
+
 Moment = Annotated[
     AwareDatetime,
     Field(strict=False),
     BeforeValidator(_read),
+    AfterValidator(_in_utc),
     WithJsonSchema(
         {
             "type": "string",

@@ -72,13 +72,13 @@ async def restore(
 ) -> Sequence[AnyRow]:
     """Move those of the files that are in one of `sources` to `target`, with the end of life that each had before.
 
-    Return what events tell of them and their contexts.
+    Return what events tell of them, their contexts, and of which bytes and for which threat they were in quarantine.
     """
     statement = (
         update(files)
         .where(files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(sources))
         .values(state=target, due_at=files.c.restored_due_at, restored_due_at=None, deleted_at=None)
-        .returning(files.c.context_id, *EVENT_COLUMNS)
+        .returning(files.c.context_id, files.c.sha256, files.c.threat, *EVENT_COLUMNS)
     )
     return (await connection.execute(statement)).all()
 

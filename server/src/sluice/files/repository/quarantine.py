@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sluice.db.schema import IS_STORED, decisions, files
+from sluice.db.rls import INSTALLATION
+from sluice.db.schema import IS_STORED, decisions, files, hash_entries
 from sluice.db.sql import AnyRow, now, now_plus
 from sluice.files.record import FileRecord, LastScan, Quarantined, Review
 from sluice.files.repository.rows import EVENT_COLUMNS, SHOWN, is_in_quarantine, record_of, stored_row
@@ -148,6 +149,15 @@ async def find_by_sha256(connection: AsyncConnection, tenant_id: str, digest: st
     is_one = (columns.tenant_id == tenant_id, columns.sha256 == digest, IS_STORED, columns.quarantined_at.is_(None))
     rows = (await connection.execute(select(*SHOWN).where(*is_one).limit(limit))).all()
     return [record_of(row) for row in rows]
+
+
+async def find_denied(connection: AsyncConnection, tenant_id: str, digests: Collection[str]) -> Collection[str]:
+    """Return those of the SHA-256 that a hash list of the tenant or of the installation denies now."""
+    columns = hash_entries.c
+    is_valid = or_(columns.expires_at.is_(None), columns.expires_at > now())
+    is_denied = (columns.tenant_id.in_([tenant_id, INSTALLATION]), columns.list == "deny", is_valid)
+    query = select(columns.digest).where(*is_denied, columns.digest.in_([bytes.fromhex(one) for one in digests]))
+    return {digest.hex() for digest in (await connection.execute(query)).scalars()}
 
 
 async def mark_quarantined(

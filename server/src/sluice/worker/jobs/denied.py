@@ -17,7 +17,7 @@ from sluice.uploads.values import Facts, HashListFact
 
 def threat_of(entry: ListedHash) -> str:
     """Return an entry as the threat in a file's row: a release from quarantine is for this entry alone."""
-    return f"hash_list:{entry.digest}"
+    return lifecycle.threat_of_hash(entry.digest)
 
 
 async def quarantine_denied(

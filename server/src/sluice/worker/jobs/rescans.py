@@ -6,7 +6,7 @@ All progress is in the files' rows, so a rescan continues after any stop, and an
 """
 
 import asyncio
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -53,6 +53,10 @@ _REASONS: Final = {"clean": None, "incomplete": Reason.SCAN_INCOMPLETE.value, "i
 
 class _BytesChanged(Exception):
     """The store returned other bytes than were stored."""
+
+
+class _Released(Exception):
+    """A reviewer released the file for this entry: nothing is written before its scan."""
 
 
 class Rescans:
@@ -122,8 +126,7 @@ class Rescans:
             with closing(Spool(self._memory_bytes, self._folder)) as spool:
                 sealed = await self._fetch(file, spool)
                 listed = await self._look_up(file, sealed)
-                if listed.own is not None:
-                    await self._settle_listed(file, listed, listed.own, version)
+                if listed.own is not None and await self._settle_listed(file, listed, listed.own, version):
                     return True
                 scanned = await scan(sealed, file.tenant_id, self._scanner)
         except (StoreError, StorageFull, KeyError, _BytesChanged) as fault:
@@ -154,26 +157,34 @@ class Rescans:
 
     async def _look_up(self, file: FileRecord, sealed: Sealed) -> HashListFact:
         async with self._database.reading(file.tenant_id) as connection:
-            algorithms = await hash_rows.load_algorithms(connection, file.tenant_id)
+            algorithms = (await hash_rows.load_algorithms(connection, file.tenant_id)).all
         if not algorithms:
             return HashListFact()
         return await look_up(self._database, file.tenant_id, sealed, algorithms)
 
-    async def _settle_listed(self, file: FileRecord, listed: HashListFact, entry: ListedHash, version: str) -> None:
-        """Quarantine a file that is denied since, or leave one that is allowed as it is, and log the decision."""
+    async def _settle_listed(self, file: FileRecord, listed: HashListFact, entry: ListedHash, version: str) -> bool:
+        """Quarantine a file that is denied since, or leave one that is allowed as it is, and log the decision.
+
+        Return False for a file that a reviewer released although it is denied: it is yet to be scanned.
+        """
         now = self._clock()
         threat = threat_of(entry) if entry.list == "deny" else None
-        async with self._database.transaction(file.tenant_id) as connection:
-            outcome = await lifecycle.record_rescan(
-                connection, file.tenant_id, file.file_id, version, now, again_after=None, threat=threat
-            )
-            if outcome is None:
-                return
-            logged = "quarantined" if outcome == "quarantined" else "kept"
-            await log_denial(connection, worker(file.tenant_id), file, listed, outcome=logged, at=now)
-        RESCANS.labels("released" if outcome == "released" else "allowed" if threat is None else "denied").inc()
-        if outcome == "quarantined":
-            log.error("quarantined", file_id=file.file_id, tenant_id=file.tenant_id, threat=threat)
+        with suppress(_Released):
+            async with self._database.transaction(file.tenant_id) as connection:
+                outcome = await lifecycle.record_rescan(
+                    connection, file.tenant_id, file.file_id, version, now, again_after=None, threat=threat
+                )
+                if outcome is None:
+                    return True
+                if outcome == "released":
+                    raise _Released
+                logged = "quarantined" if outcome == "quarantined" else "kept"
+                await log_denial(connection, worker(file.tenant_id), file, listed, outcome=logged, at=now)
+            RESCANS.labels("allowed" if threat is None else "denied").inc()
+            if outcome == "quarantined":
+                log.error("quarantined", file_id=file.file_id, tenant_id=file.tenant_id, threat=threat)
+            return True
+        return False
 
     async def _settle(self, file: FileRecord, scanned: ScanFact, version: str) -> None:
         """Write the verdict and log the decision, in one transaction."""
