@@ -114,7 +114,7 @@ def test_key_uploads_only_into_its_contexts_and_asks_nothing_about_the_whole_ten
         and not path.startswith("/api/v1/uploads")
         and path not in {"/api/v1/files/upload", "/api/v1/files/validate"}
     ]
-    assert {path for _method, path in closed} == {"/jobs", "/usage", "/plan", "/upload-tokens"}
+    assert {path for _method, path in closed} == {"/jobs", "/usage", "/plan", "/upload-tokens", "/hash-lists"}
     for method, path in closed:
         assert_limited(limited[2].request(method, path), "context: this request is about the whole tenant")
 

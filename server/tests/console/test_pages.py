@@ -145,7 +145,7 @@ def test_navigation_shows_what_the_user_may_see_and_a_refused_form_is_audited(cl
     with signed_in(client, METADATA) as user:
         shown = set(entries.findall(user.get("/overview").text))
         assert user.post("/contexts/new", context_key="x").status_code == 403
-    assert shown == {"overview", "files", "jobs", "rejections", "contexts", "integrate"}
+    assert shown == {"overview", "files", "jobs", "rejections", "contexts", "hashes", "integrate"}
     refused = [entry for entry in listed(client.get("/audit"))[0] if entry["outcome"] == "refused"]
     assert [(entry["action"], entry["error"]) for entry in refused] == [("context.created", "scope_missing")]
     with signed_in(client, REVIEW) as user:
@@ -175,6 +175,7 @@ def test_things_of_another_tenant_are_unknown(client: ApiClient, admin: User) ->
         "endpoint_id": "whk_unknown",
         "job_id": data(theirs.post("/files/export", {}), 201)["job_id"],
         "user_id": hidden_user(theirs),
+        "digest": "0" * 64,
     }
     tried, hidden = 0, re.compile(r"hidden[_ ](context|note|key|user)", re.IGNORECASE)
     for each in PAGES:

@@ -46,6 +46,7 @@ def test_every_job_is_found_by_its_rows_or_runs_in_complete_rounds_only() -> Non
     others = JOBS.keys() - repository.FOUND_BY_ROWS
     assert {name for name in others if "delete_old" not in name} == {
         "announce_limits",
+        "delete_expired_hashes",
         "forget_idle_limits",
         "sweep_leftovers",
     }

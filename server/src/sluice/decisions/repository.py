@@ -152,9 +152,9 @@ async def sum_failed(
         columns.report_id,
     )
     newest = newest.order_by(columns.report_id.desc()).limit(limit)
-    # One query for each outcome reads an index that has no accepted upload in it.
+    # One query for each outcome reads an index that has no accepted upload in it. All of these have a reason.
     parts = [
-        newest.where(*_conditions(tenant_id, replace(wanted, context_key=None, outcome=outcome, only_failed=True)))
+        newest.where(*_conditions(tenant_id, replace(wanted, context_key=None, outcome=outcome)))
         for outcome in ("rejected", "quarantined")
     ]
     both = union_all(*(select(part.subquery()) for part in parts)).subquery()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, exists, func, literal, or_, select, union
+from sqlalchemy import ColumnElement, Select, exists, func, literal, or_, select, union_all
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from sluice.db.schema import IS_DELETED, IS_STORED, decisions, file_metadata, files
@@ -63,18 +63,24 @@ async def search(
     if not is_complete:
         (column,) = lead.ids.selected_columns
         ids = ids.order_by(*_in_order([_columns.size_bytes, column] if by_size else [column], descending=descending))
-    rows = _compared(ids, tenant_id) if rest or by_size else ids
+    sources = [_compared(ids, tenant_id) if rest or by_size else ids]
     if not is_complete and rest and wanted.filename is not None:
         # The whole name, which an index finds among all files, beside its parts among the first.
         named = _ids(tenant_id, _columns.original_filename == wanted.filename).limit(MOST_SEARCHED)
-        named = _compared(named, tenant_id)
-        rows = select(union(select(rows.subquery()), select(named.subquery())).subquery())
-    found = rows.subquery().c
-    matching = select(found.file_id).where(*(_conditions(found, tenant_id, wanted) if rest else ()))
-    total = await _count(connection, matching, MOST_SEARCHED)
+        sources.append(_compared(named, tenant_id))
+    keys = ("size_bytes", "file_id") if by_size else ("file_id",)
+    matching = []
+    for source in sources:
+        columns = source.subquery().c
+        met = _conditions(columns, tenant_id, wanted) if rest else ()
+        matching.append(select(*(columns[key] for key in keys)).where(*met))
+    found = union_all(*matching).subquery().c if len(matching) > 1 else matching[0].subquery().c
+    ids = select(*(found[key] for key in keys))
+    if len(matching) > 1:
+        ids = ids.distinct()
+    total = await _count(connection, ids, MOST_SEARCHED)
     # First the ids of the page, and then its rows: so that no wide row is sorted.
-    keys = [found.size_bytes, found.file_id] if by_size else [found.file_id]
-    chosen = matching.order_by(*_in_order(keys, descending=descending))
+    chosen = ids.order_by(*_in_order([found[key] for key in keys], descending=descending))
     page = chosen.offset(request.offset).limit(request.page_size).subquery()
     query = select(*_SHOWN).join(page, page.c.file_id == _columns.file_id).where(_columns.tenant_id == tenant_id)
     shown = (await connection.execute(query)).all()
