@@ -40,6 +40,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "webhook_endpoint.recovered": EVER,
     "erasure.created": {"uploaded_by": "nobody"},
     "job.created": {"file_ids": ["file_unknown"]},
+    "hash_entry.added": {"entries": [{"digest": "1" * 64}]},
     "cors.changed": {"allowed_origins": ["https://app.example.com"]},
     **{key: {"reason": "Case 7"} for key in ("file.held", "context.held")},
     **{key: {"comment": "looked at it"} for key in ("file.released", "file.refused", "file.rescan_asked")},
@@ -63,7 +64,14 @@ HANDED_OUT: Final = {"job.linked"}
 """Actions that change nothing but the audit log and its counts."""
 FAIL_DELIVERIES: Final = "UPDATE webhook_deliveries SET state = 'failed', due_at = NULL"
 _DELETIONS: Final = (
-    *("file.deleted", "bucket.deleted", "api_key.revoked", "upload_token.revoked", "webhook_endpoint.deleted"),
+    *(
+        "file.deleted",
+        "bucket.deleted",
+        "api_key.revoked",
+        "upload_token.revoked",
+        "webhook_endpoint.deleted",
+        "hash_entry.removed",
+    ),
 )
 ACTIONS: Final = sorted(
     ((audited.action, method, path) for (method, path), audited in AUDITED_ROUTES.items()),
@@ -85,6 +93,8 @@ def owner(deployment: Deployment) -> tuple[ApiClient, Mapping[str, str]]:
         ids = {"context_key": client.create_context(), "tenant_id": client.tenant_id, "api_key_id": key_id}
         ids["token_id"] = data(client.post("/upload-tokens", {"context": ids["context_key"]}), 201)["token_id"]
         ids["file_id"] = client.store(context=ids["context_key"])
+        ids["digest"] = "0" * 64
+        data(client.post("/hash-lists", {"entries": [{"digest": ids["digest"]}]}), 201)
         check = {"name": "policy", "url": "http://127.0.0.1:9/check"}
         ids |= {"checked_key": client.create_context(external_checks=[check]), "check_name": check["name"]}
         ids |= _kept_ids(client)  # before there is a bucket, in which nothing could be stored
@@ -132,8 +142,11 @@ def test_an_action_and_its_audit_entry_are_committed_together_or_not_at_all(
                 dying = ApiClient(service, client.tenant_id, client.authorization)
                 body = {"context": ids["context_key"]} if action == "upload_token.created" else BODIES.get(action)
                 body = {} if path.endswith("/export") else body
+                sent: dict[str, Any] = {"json": body}
+                if action == "hash_list.imported":
+                    sent = {"content": "2" * 64, "headers": {"Content-Type": "text/csv"}}
                 with pytest.raises(httpx.TransportError):
-                    dying.request(method, where.removeprefix(API).format_map(ids), json=body)
+                    dying.request(method, where.removeprefix(API).format_map(ids), **sent)
                 service.process.wait(10)
             after = _load_state(client)
             if point == "audit.appended":

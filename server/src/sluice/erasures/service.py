@@ -15,7 +15,7 @@ from sluice.kit.clock import iso_z
 from sluice.receipts.service import Receipts
 
 FILES_OF_PAGE: Final = 1000
-MOST_COUNTED: Final = 10_000
+MOST_COUNTED: Final = 2_000
 MOST_COMPARED: Final = 100_000  # reports, whose uploaders are in no index
 MOST_TOKENS: Final = 1000
 

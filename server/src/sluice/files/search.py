@@ -20,6 +20,7 @@ from sluice.kit.ids import first_id
 from sluice.kit.paging import Page, PageRequest
 
 MOST_SEARCHED: Final = 10_000
+REASONS_SEARCHED: Final = 2_000  # newest uploads with a reason
 
 _columns = files.c
 _Columns = ReadOnlyColumnCollection[str, Any]
@@ -55,7 +56,7 @@ async def search(
 ) -> FoundFiles:
     """Return one page of the files that meet `wanted`."""
     by_size, descending = order.endswith("size_bytes"), order.startswith("-")
-    lead, is_complete = await _choose(connection, tenant_id, wanted)
+    lead, is_complete = await _choose(connection, tenant_id, wanted, by_id=not by_size)
     if by_size and not is_complete:
         lead = _by_size(tenant_id, wanted)
     rest = wanted != lead.meets
@@ -96,7 +97,7 @@ async def walk(
 
     Return the ids of those that meet `wanted`, and the id after which to continue, None at the end.
     """
-    lead, _is_small = await _choose(connection, tenant_id, wanted)
+    lead, _is_small = await _choose(connection, tenant_id, wanted, by_id=True)
     (column,) = lead.ids.selected_columns
     rows = (await connection.execute(lead.ids.where(column > after).order_by(column).limit(limit))).all()
     compared = [row.file_id for row in rows]
@@ -136,10 +137,15 @@ async def walk_deleted(
     return found, compared[-1] if len(compared) == limit else None
 
 
-async def _choose(connection: Connection, tenant_id: str, wanted: FileFilter) -> tuple[_Lead, bool]:
-    """Return a lead with at most `MOST_SEARCHED` files and True; if there is none, one that is in order and False."""
+async def _choose(connection: Connection, tenant_id: str, wanted: FileFilter, *, by_id: bool) -> tuple[_Lead, bool]:
+    """Return a lead with at most `MOST_SEARCHED` files and True; if there is none, one that is in order and False.
+
+    A lead that is the whole filter is taken as it is if the files are read `by_id`.
+    """
     leads = _leads(tenant_id, wanted)
     for lead in leads:
+        if by_id and lead.in_order and lead.meets == wanted:
+            return lead, False  # nothing is left to compare, so it may have any number
         if await _count(connection, lead.ids, MOST_SEARCHED + 1) <= MOST_SEARCHED:
             return lead, True
     return next(lead for lead in leads if lead.in_order), False
@@ -215,7 +221,7 @@ def has_reason(tenant_id: str, reason: str, file_id: ColumnElement[str] = _colum
         select(columns.file_id)
         .where(columns.tenant_id == tenant_id, *is_found, columns.file_id.is_not(None))
         .order_by(columns.report_id.desc())
-        .limit(MOST_SEARCHED)
+        .limit(REASONS_SEARCHED)
     )
     return file_id.in_(select(newest.subquery().c.file_id))
 

@@ -71,6 +71,7 @@ async def show_list(visit: Visit) -> Response:
         reasons=list(Reason),
         is_filtered=wanted != FileFilter(),
         by_name=wanted.filename is not None,
+        by_reason=wanted.reason is not None,
         problems=problems,
     )
 
