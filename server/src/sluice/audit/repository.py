@@ -81,6 +81,7 @@ async def append_all(connection: Connection, done: Iterable[tuple[AuditAction, s
     rows = [{name: getattr(entry, name) for name in AuditEntry.__slots__} for entry in entries]
     if rows:
         await connection.execute(insert(audit_events), rows)
+        failpoint("audit.appended")
 
 
 async def list_page(
