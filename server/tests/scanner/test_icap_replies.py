@@ -22,6 +22,13 @@ C_ICAP = (  # as Debian's c-icap 0.5.10 with virus_scan sends it
     "X-Infection-Found: Type=0; Resolution=2; Threat=Eicar-Test-Signature;\r\n"
     "X-Violations-Found: 1\r\n\t-\r\n\tEicar-Test-Signature\r\n\t0\r\n\t0"
 )
+ESET = (  # as ESET Server Security for Linux sends it, in German: nextcloud/files_antivirus#303
+    "X-Infection-Found: Type=0; Resolution=0; Threat=Eicar;\r\nX-Virus-ID: Testdatei\r\n"
+    "X-Response-Info: Blocked\r\nX-Response-Description: Gel\xf6scht"
+)
+SKYHIGH = (  # as McAfee Web Gateway, now Skyhigh, sends it: toolarium/toolarium-icap-client#8
+    "X-Media-Type: text/plain\r\nX-Virus-Name: EICAR test file\r\nX-Block-Reason: Malware found\r\nX-WWBlockResult: 80"
+)
 CLAMAV = "X-Infection-Found: Type=0; Resolution=2; Threat={};"  # what c-icap sends of ClamAV's alerts
 LIMIT = "a limit or a rule of the server: Heuristics.Limits.Exceeded.MaxFiles"
 SYMANTEC = "X-Violations-Found: 1\r\n\tfile\r\n\tEICAR Test String\r\n\t11101\r\n\t0"  # SPE 7 developer's guide
@@ -35,7 +42,8 @@ SYMANTEC = "X-Violations-Found: 1\r\n\tfile\r\n\tEICAR Test String\r\n\t11101\r\
         (OPSWAT, INFECTED, "EICAR Test String"),
         (C_ICAP, INFECTED, "Eicar-Test-Signature"),
         (SYMANTEC, INFECTED, "EICAR Test String"),
-        ("X-Virus-Name: EICAR test file", INFECTED, "EICAR test file"),
+        (ESET, INFECTED, "Eicar"),
+        (SKYHIGH, INFECTED, "EICAR test file"),
         ("X-Infection-Found: Type=0; Resolution=2; Threat=\x1b[31mred\xff;", INFECTED, "?[31mred?"),
         ("X-Virus-ID: EICAR\r\nX-Virus-ID: none", INFECTED, "EICAR, none"),
         ("X-Infection-Found: something else", INFECTED, "something else"),
