@@ -30,11 +30,12 @@ from tests.servers.postgres import Postgres, running_postgres
 _TENANT, _WITHOUT = "ten_1", "ten_2"
 _LOOKUPS, _EXPLAINED, _MEMBERS, _IMPORTED = 2000, 200, 1000, 100_000
 _BATCH = 10_000
+_FILLED = 250_000
 _FILL = """
 INSERT INTO hash_entries (tenant_id, digest, list, reason, added_by_id, added_by_name, created_at)
 SELECT 'ten_1', sha256(number::text::bytea), 'deny', 'a feed of yesterday', 'key_01kg8p3w6hf4ys0k2m7vqd9c5x', 'feed',
        now()
-  FROM generate_series(1, {rows}) AS number
+  FROM generate_series({first}, {last}) AS number
 """
 _OF_HASH_LISTS = re.compile(r"\(SELECT string_agg.*?AS hash_algorithms,", re.DOTALL)
 
@@ -54,7 +55,9 @@ def measure(folder: Path, *, rows: int) -> dict[str, Any]:
 async def _on_postgres(url: str, postgres: Postgres, rows: int) -> dict[str, float]:
     async with aclosing(Database(url)) as database:
         await _prepare(database)
-        postgres.psql(_FILL.format(rows=rows), database=url.rpartition("/")[2])
+        for first in range(1, rows + 1, _FILLED):  # each statement has a minute
+            last = min(rows, first + _FILLED - 1)
+            postgres.psql(_FILL.format(first=first, last=last), database=url.rpartition("/")[2])
         postgres.psql("VACUUM ANALYZE hash_entries", database=url.rpartition("/")[2])
         await _count(database, rows)
         figures = await _figures(database, rows)
