@@ -109,6 +109,7 @@ def test_safe_methods_change_nothing(client: ApiClient) -> None:
     ids = webhook_ids(client) | {
         "context_key": context,
         "check_name": "none",
+        "digest": "0" * 64,
         "file_id": stored["file_id"],
         "report_id": stored["report_id"],
         "tenant_id": client.tenant_id,
