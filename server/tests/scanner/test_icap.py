@@ -53,6 +53,9 @@ async def test_real_server_finds_the_virus_in_every_wrapping_and_nothing_in_good
             assert isinstance(found, Infected), (name, found)
             assert (found.threat, found.engine) == ("Eicar-Test-Signature.UNOFFICIAL", "icap:av")
             assert isinstance(await scanned(scanner, seal(wrap(b"words"))), Clean), name
+        for begins in (b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"GIF89a", b"%PDF-1.7\n", b"\xd0\xcf\x11\xe0"):
+            found = await scanned(scanner, seal(begins + EICAR))  # a type that is not scanned passes
+            assert isinstance(found, Infected), begins
         protected = await scanned(
             scanner, seal(mark_encrypted(zipped({"secret": b"words"})))
         )  # of which this clamd sends an alert

@@ -31,7 +31,7 @@ Service echo srv_echo.so
 Service antivirus_module virus_scan.so
 ServiceAlias avscan virus_scan?allow204=on&sizelimit=off&mode=simple
 ServiceAlias limited virus_scan?allow204=on&mode=simple
-virus_scan.ScanFileTypes TEXT DATA EXECUTABLE ARCHIVE GIF JPEG MSOFFICE UNKNOWN
+virus_scan.ScanFileTypes TEXT DATA EXECUTABLE ARCHIVE GRAPHICS STREAM DOCUMENT UNKNOWN
 virus_scan.MaxObjectSize 2M
 Module common clamd_mod.so
 clamd_mod.ClamdHost 127.0.0.1
