@@ -16,7 +16,7 @@ from sluice.receipts.service import Receipts
 
 FILES_OF_PAGE: Final = 1000
 MOST_COUNTED: Final = 2_000
-MOST_COMPARED: Final = 100_000  # reports, whose uploaders are in no index
+MOST_COMPARED: Final = 20_000  # reports, whose uploaders are in no index
 MOST_TOKENS: Final = 1000
 
 
