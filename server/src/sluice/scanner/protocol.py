@@ -177,7 +177,7 @@ class HasEngines(Protocol):
 
     @property
     def clean_results(self) -> Sequence[SingleResult]:
-        """The results of all engines, also optional ones, that a cached clean verdict stands for.
+        """The results of all engines, also optional ones, which a cached clean verdict represents.
 
         Empty while one of them is away, or states no number of its signatures: then nothing may be cached.
         """
@@ -189,7 +189,7 @@ class HasEngines(Protocol):
 
 
 def clean_results_of(scanner: Scanner) -> Sequence[SingleResult]:
-    """Return the results of each engine that a cached clean verdict stands for; empty if none may be cached."""
+    """Return the results of each engine that a cached clean verdict represents; empty if none may be cached."""
     if isinstance(scanner, HasEngines):
         return scanner.clean_results
     version = scanner.engine_version

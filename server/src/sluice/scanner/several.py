@@ -61,7 +61,7 @@ class SeveralScanners:
 
     @property
     def clean_results(self) -> Sequence[SingleResult]:
-        """The results of all engines that a cached verdict stands for; see `HasEngines`."""
+        """The results of all engines that a cached verdict represents; see `HasEngines`."""
         versions = [(engine.scanner.engine_version, engine.is_required) for engine in self._engines]
         if not all(version is not None and version.signatures for version, _ in versions):
             return ()

@@ -46,7 +46,7 @@ class YaraScanner:
     """Finds what the rules of `folder` find. `sandbox` is started and closed by the caller.
 
     `after_check`: large files are scanned once their check has ended, as the scan beside clamd is, whose run of the
-    sandbox is then shared. The folder is looked at every `pause_seconds`.
+    sandbox is then shared. The folder is checked every `pause_seconds`.
     """
 
     name = _NAME
