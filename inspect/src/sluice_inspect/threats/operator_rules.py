@@ -1,8 +1,8 @@
-"""The YARA rules of the operator: applied to a whole file, and to the whole of everything that the walk unpacks from it.
+"""The YARA rules of the operator: applied to a whole file, and to each whole part that the walk unpacks from it.
 
 They are compiled in a process of their own (`child.compile_rules`), and loaded before workers are forked and locked.
 Rules may use the variables that public rule sets define: `filename` and `extension` are those of a member of an
-archive, and empty for the file itself, since a verdict is one on the bytes; `filepath`, `filetype` and `owner` are empty.
+archive, and empty for the file itself, since a verdict is one on the bytes; the others are empty.
 """
 
 import io

@@ -276,8 +276,8 @@ def _conditions(tenant_id: str, wanted: DecisionFilter) -> list[ColumnElement[bo
         if value is not None:
             conditions.append(column == value)
     if wanted.outcome is not None:
-        # As literals: with parameters in their place, no planner would know that an index without accepted uploads holds
-        # every such row.
+        # As literals: with parameters in their place, no planner would know that an index without accepted uploads
+        # holds every such row.
         conditions.append(columns.outcome == literal(wanted.outcome, literal_execute=True))
         if wanted.outcome != "accepted":
             conditions.append(columns.outcome != literal("accepted", literal_execute=True))

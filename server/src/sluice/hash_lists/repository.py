@@ -1,4 +1,4 @@
-"""All queries of hash lists. Entries and their counts are changed together, by one transaction of a tenant at a time."""
+"""All queries of hash lists. Entries and their counts change together, by one transaction of a tenant at a time."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence

@@ -58,8 +58,8 @@ class Clean:
 
     `member` is the address of the daemon that gave the verdict, if there are several. `cached` marks a verdict that was
     given earlier on the same bytes by the same engine version. `flags` name what is no threat and yet worth knowing,
-    such as a macro that runs on opening. `each` is what every one of several scanners said, and `rules` are the rules of
-    the operator that match, here and below.
+    such as a macro that runs on opening. `each` is what every one of several scanners said, and `rules` are the rules
+    of the operator that match, here and below.
     """
 
     engine: str

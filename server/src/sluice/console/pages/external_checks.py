@@ -1,4 +1,4 @@
-"""The external checks of a context: the form for them, their secrets, which are shown once, and what they said lately."""
+"""The external checks of a context: the form for them, and their secrets, which are shown once."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
