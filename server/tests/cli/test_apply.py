@@ -1,10 +1,10 @@
-"""`sluice apply`: contexts, webhooks and CORS of a tenant from one file."""
+"""`sluice apply`: contexts, webhooks, CORS and hash list entries of a tenant from one file."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.api.responses import data
+from tests.api.responses import data, page
 from tests.cli.commands import Sluice, sluice_in
 from tests.rows import each_row
 from tests.service import ApiClient
@@ -27,6 +27,14 @@ webhooks:
     contexts: [claims]
 cors:
   allowed_origins: ["https://tools.example.com"]
+hash_lists:
+  - digest: 5d41402abc4b2a76b9719d911017c592
+    reason: INC-42
+  - digest: 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
+    list: allow
+    expires_at: 2099-01-31T12:00:00Z
+  - digest: 5d41402abc4b2a76b9719d911017c593
+    expires_at: 2020-01-31T12:00:00Z
 """
 
 
@@ -48,11 +56,13 @@ def test_a_file_is_applied_once_and_then_changes_nothing(sluice: Sluice, client:
     assert (first.code, first.err) == (0, "")
     assert "+ context claims" in first.out
     assert "whsec_" in first.out
-    assert first.out.splitlines()[-1] == "3 created, 2 changed."
+    assert first.out.splitlines()[-1] == "5 created, 2 changed."
     claims = data(client.get("/contexts/claims"))
     assert (claims["max_file_size_mb"], claims["retention_days"]) == (20, 30)
     assert data(client.get("/contexts/archive"))["status"] == "inactive"
     assert data(client.get("/cors")) == {"allowed_origins": ["https://tools.example.com"]}
+    listed = {one["digest"][:4]: (one["list"], one["reason"]) for one in page(client.get("/hash-lists"))[0]}
+    assert listed == {"5d41": ("deny", "INC-42"), "2cf2": ("allow", None)}
     second = sluice("apply", str(rules), "--dry-run", "--exit-code")
     assert (second.code, second.out) == (0, "Nothing would change.\n")
     assert sluice("apply", str(rules)).out == "Nothing to change.\n"
@@ -70,6 +80,20 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(sluice: Sluice, clie
     assert data(client.get("/contexts/claims"))["max_file_size_mb"] == 20
     assert sluice("apply", str(rules)).out.splitlines()[-1] == "1 changed."
     assert data(client.get("/contexts/claims"))["max_file_size_mb"] == 30
+
+
+def test_changed_entry_of_a_hash_list_is_written_again_and_a_missing_one_stays(
+    sluice: Sluice, client: ApiClient, rules: Path
+) -> None:
+    assert sluice("apply", str(rules)).code == 0
+    rules.write_text(RULES.partition("hash_lists:")[0] + "hash_lists: [{digest: 5d41402abc4b2a76b9719d911017c592}]\n")
+    shown = sluice("apply", str(rules), "--prune")
+    assert shown.out.splitlines() == [
+        "~ hash 5d41402abc4b2a76b9719d911017c592",
+        '    reason: "INC-42" -> null',
+        "1 changed.",
+    ]
+    assert len(page(client.get("/hash-lists"))[0]) == 2
 
 
 def test_what_the_file_does_not_name_stays_without_prune(sluice: Sluice, client: ApiClient, rules: Path) -> None:
@@ -94,6 +118,14 @@ def test_what_the_file_does_not_name_stays_without_prune(sluice: Sluice, client:
         ("[file.stored, file.rejected]", "[file.lost]", ":14: webhooks.0.events.0: expected a type of event"),
         ("cors:", "origins:", ":16: origins: unknown section"),
         ("    retention_days: 30\n", "    max_file_size_mb: 3\n", ":8: max_file_size_mb: given twice"),
+        ("2099-01-31T12:00:00Z", "2099-01-31", ":23: hash_lists.1.expires_at: expected a moment with a zone such as"),
+        ("    list: allow\n", "    list: block\n", ":22: hash_lists.1.list: expected "),
+        (
+            "5d41402abc4b2a76b9719d911017c593",
+            "5D41402ABC4B2A76B9719D911017C592",
+            ":24: hash_lists.2.digest: another entry",
+        ),
+        ("    reason: INC-42\n", "    list: allow\n", ":19: hash_lists.0.digest: allow entries need a SHA-256"),
         ("contexts:\n", "contexts: [\n", "rules.yaml"),
     ],
 )

@@ -76,6 +76,32 @@ def test_check_rejects_files_and_archives_with_files_on_a_hash_list(check: Sluic
     assert (broken.code, "line 1: expected a SHA-256, SHA-1 or MD5" in broken.err) == (2, True)
 
 
+def test_check_applies_yara_rules_to_files_and_to_what_is_packed_in_them(check: Sluice, tmp_path: Path) -> None:
+    (tmp_path / "noted.txt").write_bytes(TEXT * 2)
+    (tmp_path / "packed.zip").write_bytes(zip_of(("inner.zip", zip_of(("a.txt", b"urgent invoice, please pay")))))
+    (tmp_path / "virus.txt").write_bytes(eicar())
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    noted = f'rule Noted {{ meta: severity = "report" strings: $a = "{TEXT[:20].decode()}" condition: $a }}'
+    lure = 'rule Lure { strings: $a = "urgent invoice" condition: $a }'
+    (folder / "a.yar").write_text(f"{noted}\n{lure}\n")
+    files = sorted(tmp_path.glob("*.[tz]*"))
+    result = check("check", "--json", "--yara", folder, *files)
+    assert [(row["reason"], row["detail"]) for row in result.rows] == [
+        (None, ""),
+        ("virus_detected", "found yara:Lure"),
+        ("virus_detected", "found Eicar-Test-File"),
+    ]
+    (tmp_path / "claims.yaml").write_text("allowed_extensions: [txt, zip]\n")
+    result = check("check", "--json", "--yara", folder, "--rules", tmp_path / "claims.yaml", *files)
+    reports = [row["report"] for row in result.rows]
+    assert [report["outcome"] for report in reports] == ["accepted", "rejected", "rejected"]
+    assert [match["rule"] for match in reports[0]["yara_rules"]] == ["Noted"]
+    (folder / "b.yar").write_text("rule Broken {")
+    broken = check("check", "--yara", folder, *files)
+    assert (broken.code, "b.yar:1: " in broken.error_line) == (2, True)
+
+
 def test_check_accepts_valid_files_of_every_format(check: Sluice, tmp_path: Path) -> None:
     for extension, make in SOUND_FILES.items():
         (tmp_path / f"sample.{extension}").write_bytes(make())

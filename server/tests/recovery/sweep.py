@@ -54,6 +54,16 @@ DELETES = 0.4
 MOST_KEPT = 40
 """Above this number, files are always deleted: after every kill an audit asks the bucket for each of them."""
 PATIENCE = 60.0
+LURE = b"urgent invoice"
+"""What the YARA rule of the sweep matches."""
+DENIED = b"\x07\x1b" + bytes(reversed(range(256)))
+"""What the hash list of the sweep denies."""
+REFUSED = {
+    "rejected-blank.zzz": (bytes(500), "blank_document"),
+    "rejected-by-rule.zzz": (b"\x07\x1b" + LURE, "virus_detected"),
+    "rejected-by-list.zzz": (DENIED, "denied_file"),
+    "rejected-by-check.zzz": (b"\x07\x1b" + bytes(range(256)), "rejected_by_check"),
+}
 _DECISIONS = {"accepted": "file.stored", "quarantined": "file.quarantined", "rejected": "file.rejected"}
 """The event of a report, by its outcome."""
 
@@ -94,6 +104,8 @@ class Sweep:
     promises: Promises = field(default_factory=Promises)
     kills: Counter[str] = field(default_factory=Counter)
     checked: set[str] = field(default_factory=set)
+    context_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the context that most files are uploaded into."""
     tenant: tuple[str, str | None] | None = None
     context: str = ""
     doubtful: str = ""
@@ -128,6 +140,7 @@ class Sweep:
             self._finish_all_parts(self._client(service))
             assert self._recovered(service, process)
             self._check_feed(self._client(service))
+            self._check_engines(self._client(service))
 
     def _recovered(self, service: Service, process: ForkedServer) -> bool:
         """Wait until the audit finds nothing, then check the promises.
@@ -158,7 +171,7 @@ class Sweep:
             assert client.get(f"/files/{file_id}/metadata").status_code == 404
         self.promises.deleted.clear()
         names = {item["original_filename"] for item in page(client.get("/files", page_size=100))[0]}
-        assert not {name for name in names if name.startswith("rejected")}
+        assert not names & set(REFUSED)
 
     def _check_feed(self, client: ApiClient) -> None:
         """Assert that no event is lost, none invented, and that they are numbered one after the other."""
@@ -173,6 +186,16 @@ class Sweep:
         }
         stored = {file["file_id"] for file in _all_pages(client, "/files", status="stored")}
         assert {file_id for file_id, is_there in is_stored.items() if is_there} == stored
+
+    def _check_engines(self, client: ApiClient) -> None:
+        """Assert that every engine and the external check agreed to each file that was accepted."""
+        for row in client.decisions():
+            if row["outcome"] == "accepted" and row["mode"] == "upload":
+                scanned, external = row["facts"]["scanned"], row["facts"].get("external") or []
+                assert {one["outcome"] for one in scanned["each"]} == {"clean"}, row
+                assert len(scanned["each"]) > 1, row
+                asked = self.context_fields if row["context_key"] == self.context else {}
+                assert [one["verdict"] for one in external] == ["accept"] * len(asked), row
 
     def _upload_until_dead(self, service: Service, process: ForkedServer, *, expires: bool) -> None:
         client = self._client(service)
@@ -199,7 +222,10 @@ class Sweep:
                 self._delete(client, rng)
                 self._restore(client, rng)
                 self._review(client, rng)
-                client.upload("rejected.zzz", bytes(500), context=self.context)
+                name = rng.choice(sorted(REFUSED))
+                content, reason = REFUSED[name]
+                refused = client.upload(name, content, context=self.context)
+                assert refused.status_code == 503 or refused.json()["errors"] == [reason], refused.text
 
     def _upload(self, client: ApiClient, rng: random.Random) -> None:
         content = b"\x07\x1b" + rng.randbytes(8) + bytes(range(256)) * (rng.choice(SIZES) // 256)
@@ -304,7 +330,8 @@ class Sweep:
         if self.tenant is None:
             client = service.new_client().with_store()
             self.tenant = (client.tenant_id, client.authorization)
-            self.context = client.create_context(max_file_size_mb=100, storage_quota_mb=100_000)
+            self.context = client.create_context(max_file_size_mb=20, storage_quota_mb=100_000, **self.context_fields)
+            data(client.post("/hash-lists", {"entries": [{"digest": hashlib.sha256(DENIED).hexdigest()}]}), 201)
             self.doubtful = client.create_context(
                 policies={"filename_pattern": {"mode": "quarantine", "pattern": "good"}}
             )

@@ -1,20 +1,25 @@
 """kill -9 at every failpoint of the commit, on {SQLite, PostgreSQL} × {local, S3}; `sweep` checks the state after it.
 
-The short form dies once at every failpoint, the two setups of the contract tests taking turns, and checks after four
-kills. `make kill-sweep KILLS=n` dies n times at every failpoint of every place, and checks after each.
+Files are scanned by YARA rules, compared with a hash list and judged by an external check. The short form dies once at
+every failpoint, the two setups of the contract tests taking turns, and checks after four kills. `make kill-sweep KILLS=n`
+dies n times at every failpoint of every place, scans with clamd and ICAP too, and checks after each.
 """
 
 import itertools
+import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from sluice.kit.failpoints import POINTS
-from tests.recovery.sweep import Sweep
+from tests.events.receiver import Received, Receiver, running_receiver
+from tests.recovery.sweep import LURE, Sweep
 from tests.run_length import amount
+from tests.scanning.members import IcapMember, running_members
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
 from tests.service import Deployment
@@ -48,10 +53,44 @@ def rounds(deployment: str) -> Sequence[str]:
     return own.get(deployment, []) + rest[turn :: len(PLACES)]
 
 
+def answer(request: Received) -> tuple[int, dict[str, str], bytes]:
+    """Answer a question of the external check."""
+    verdict = "reject" if json.loads(request.body)["name"].startswith("rejected") else "accept"
+    return 200, {}, json.dumps({"verdict": verdict}).encode()
+
+
 @pytest.fixture
-def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str) -> Deployment:
+def check() -> Iterator[Receiver]:
+    with running_receiver() as running:
+        running.respond = answer
+        yield running
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> Iterator[Mapping[str, str]]:
+    """The settings of the engines."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    (rules / "lure.yar").write_text(f'rule Lure {{ strings: $a = "{LURE.decode()}" condition: $a }}')
+    settings = {"SCANNER": "builtin,yara", "YARA_RULES": str(rules), "WEBHOOK_HOSTS": "127.0.0.1"}
+    if not KILLS:
+        yield settings
+        return
+    with running_members(tmp_path, 2) as (clamd, behind), ExitStack() as ends:
+        icap = IcapMember(tmp_path / "c-icap", behind)
+        ends.callback(icap.kill)
+        icap.start()
+        yield settings | {
+            "SCANNER": "clamd,icap:av,yara",
+            "CLAMD": clamd.address,
+            "ICAP": f"av={icap.address}",
+        }
+
+
+@pytest.fixture
+def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engines: Mapping[str, str]) -> Deployment:
     database, store = where.split("-")
-    settings = {"SCANNER": "builtin"}
+    settings = dict(engines)
     if database == "sqlite":
         url = f"sqlite:///{tmp_path / 'data' / 'sluice.db'}"
     else:
@@ -67,10 +106,11 @@ def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str) -> De
 @pytest.mark.timeout(60 + 40 * len(POINTS) * max(1, KILLS))
 @pytest.mark.parametrize("where", PLACES)
 def test_after_kills_no_acknowledged_file_is_lost_and_no_leftover_stays(
-    deployment: Deployment, where: str, capsys: pytest.CaptureFixture[str]
+    deployment: Deployment, where: str, check: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = int(os.environ.get("SLUICE_TEST_SEED", "1"))
-    sweep = Sweep(deployment, seed, clients=CLIENTS, kills_per_check=KILLS_PER_CHECK)
+    fields = {"external_checks": [{"name": "policy", "url": check.url}]}
+    sweep = Sweep(deployment, seed, clients=CLIENTS, kills_per_check=KILLS_PER_CHECK, context_fields=fields)
     for point in rounds(where):
         if point.startswith("settle"):
             sweep.kill_at(_LEAVES_A_LEASE, depth=DEPTH)

@@ -29,6 +29,11 @@ ESET = (  # as ESET Server Security for Linux sends it, in German: nextcloud/fil
 SKYHIGH = (  # as McAfee Web Gateway, now Skyhigh, sends it: toolarium/toolarium-icap-client#8
     "X-Media-Type: text/plain\r\nX-Virus-Name: EICAR test file\r\nX-Block-Reason: Malware found\r\nX-WWBlockResult: 80"
 )
+SOPHOS = "X-Virus-ID: Troj/DocDl-OYC"  # as SAVDI sends it: rspamd's lua_scanners/icap.lua
+SOPHOS_HTTP = b"HTTP/1.1 403 Forbidden\r\nX-Blocked: Virus found during virus scan\r\nX-Blocked-By: Sophos Anti-Virus"
+F_SECURE = (  # as Internet Gatekeeper sends it: the same
+    'X-FSecure-Scan-Result: infected\r\nX-FSecure-Infection-Name: "Malware.W97M/Agent.32584203"'
+)
 CLAMAV = "X-Infection-Found: Type=0; Resolution=2; Threat={};"  # what c-icap sends of ClamAV's alerts
 LIMIT = "a limit or a rule of the server: Heuristics.Limits.Exceeded.MaxFiles"
 SYMANTEC = "X-Violations-Found: 1\r\n\tfile\r\n\tEICAR Test String\r\n\t11101\r\n\t0"  # SPE 7 developer's guide
@@ -44,6 +49,14 @@ SYMANTEC = "X-Violations-Found: 1\r\n\tfile\r\n\tEICAR Test String\r\n\t11101\r\
         (SYMANTEC, INFECTED, "EICAR Test String"),
         (ESET, INFECTED, "Eicar"),
         (SKYHIGH, INFECTED, "EICAR test file"),
+        (SOPHOS, INFECTED, "Troj/DocDl-OYC"),
+        (F_SECURE, INFECTED, "Malware.W97M/Agent.32584203"),
+        ("X-FSecure-Scan-Result: clean", INCOMPLETE, "the server returns other content (HTTP 403) and names no threat"),
+        (
+            "X-FSecure-Scan-Result: suspected",
+            INCOMPLETE,
+            "a limit or a rule of the server: X-FSecure-Scan-Result suspected",
+        ),
         ("X-Infection-Found: Type=0; Resolution=2; Threat=\x1b[31mred\xff;", INFECTED, "?[31mred?"),
         ("X-Virus-ID: EICAR\r\nX-Virus-ID: none", INFECTED, "EICAR, none"),
         ("X-Infection-Found: something else", INFECTED, "something else"),
@@ -68,6 +81,9 @@ def test_threat_is_also_found_in_the_http_response_within() -> None:
         head = parse_head(f"{BLOCKED}{own}".encode())
         reply = judge(head, was_whole=True, http_status=status, http_fields=fields, is_unchanged=True)
         assert (reply.verdict, reply.detail) == (INFECTED, "EICAR")
+    status, fields = parse_http(SOPHOS_HTTP)
+    reply = judge(parse_head(BLOCKED.encode()), was_whole=True, http_status=status, http_fields=fields)
+    assert (reply.verdict, reply.detail) == (INFECTED, "Virus found during virus scan")
 
 
 @each_row(

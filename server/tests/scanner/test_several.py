@@ -12,6 +12,7 @@ from sluice.scanner import Clean, EngineVersion, Incomplete, Infected, Scanner, 
 from sluice.scanner.protocol import version_of_all
 from sluice.scanner.several import ConfiguredScanner, SeveralScanners
 from sluice.scanner.verdict_cache import CachedScanner, MemoryVerdictCache
+from sluice.uploads.inspection import scan
 from tests.rows import each_row
 from tests.scanner.conftest import Seal, scanned
 
@@ -100,6 +101,7 @@ async def test_cached_verdict_names_every_engine_that_gave_it(seal: Seal) -> Non
     assert isinstance(first, Clean)
     assert isinstance(second, Clean)
     assert (first.cached, second.cached) == (False, True)
+    assert (first.engine, first.signatures) == (second.engine, second.signatures)
     assert [(one.engine, one.outcome) for one in second.each] == [("a", "clean"), ("b", "clean")]
 
 
@@ -118,11 +120,11 @@ async def test_optional_engine_that_is_late_is_not_waited_for(seal: Seal, monkey
     assert [one.outcome for one in result.each] == ["clean", "unavailable"]
 
 
-def test_version_of_the_whole_is_that_of_the_required_engines() -> None:
+def test_version_of_the_whole_is_that_of_all_engines_but_optional_ones_that_are_away() -> None:
     first, second, away = Canned(OK, EngineVersion("a", "1")), Canned(OK, EngineVersion("b", "2")), Canned(AWAY)
     both = SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(second, is_required=False)])
     assert (both.engine_version, version_of_all(both.clean_results)) == (
-        EngineVersion("a", "1"),
+        EngineVersion("a", "1", optional="b/2"),
         EngineVersion("a+b", "1+2"),
     )
     partial = SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(away, is_required=False)])
@@ -130,10 +132,36 @@ def test_version_of_the_whole_is_that_of_the_required_engines() -> None:
     assert SeveralScanners([ConfiguredScanner(first), ConfiguredScanner(away)]).engine_version is None
 
 
+@each_row(
+    "optional, is_current",
+    [
+        (Canned(replace(OK, engine="b", signatures="2"), EngineVersion("b", "2")), True),
+        (Canned(replace(OK, engine="b", signatures="1"), EngineVersion("b", "2")), False),
+        (Canned(AWAY, EngineVersion("b", "2")), False),
+        (Canned(AWAY), True),
+    ],
+    ids=["the same version", "older rules", "away at the scan, back now", "away"],
+)
+async def test_verdict_is_out_of_date_once_an_optional_engine_has_another_version_or_is_back(
+    seal: Seal, optional: Canned, *, is_current: bool
+) -> None:
+    engines = [
+        ConfiguredScanner(Canned(OK, EngineVersion(OK.engine, OK.signatures))),
+        ConfiguredScanner(optional, is_required=False),
+    ]
+    scanner = SeveralScanners(engines)
+    found = await scan(seal(b"words"), "ten_1", scanner)
+    assert scanner.engine_version is not None
+    assert scanner.engine_version.is_of(found.engine_version) is is_current
+
+
 def test_version_of_many_engines_fits_into_the_row_of_a_file() -> None:
-    long = str(EngineVersion("icap:" + "x" * 60, "y" * 120))
+    required, optional = EngineVersion("icap:" + "x" * 60, "y" * 120), "icap:z/" + "z" * 100
+    long = str(replace(required, optional=optional))
     assert len(long) == 160
-    assert long != str(EngineVersion("icap:" + "x" * 60, "y" * 119 + "z"))
+    assert long != str(replace(required, signatures="y" * 119 + "z", optional=optional))
+    assert long != str(replace(required, optional=optional + "y"))
+    assert required.is_of(long)
 
 
 async def test_optional_engine_that_is_down_leaves_the_scanner_degraded() -> None:

@@ -9,16 +9,16 @@ from tests.inspection.threats.packed_files import EICAR
 _SIDE = 58  # 58 x 58 pixels of noise are 10 KB
 
 
-def noise_png(seed: int, *, infected: bool = False) -> bytes:
+def noise_png(seed: int, *, infected: bool = False, comment: bytes = b"") -> bytes:
     """Return a PNG of 10 KB."""
     rng = random.Random(seed)
     rows = b"".join(b"\0" + rng.randbytes(_SIDE * 3) for _ in range(_SIDE))
-    comment = b"Comment\0" + (EICAR if infected else b"noise %d" % seed)
+    text = EICAR if infected else comment or b"noise %d" % seed
     return b"".join(
         (
             b"\x89PNG\r\n\x1a\n",
             _chunk(b"IHDR", struct.pack(">IIBBBBB", _SIDE, _SIDE, 8, 2, 0, 0, 0)),
-            _chunk(b"tEXt", comment),
+            _chunk(b"tEXt", b"Comment\0" + text),
             _chunk(b"IDAT", zlib.compress(rows, 1)),
             _chunk(b"IEND", b""),
         )

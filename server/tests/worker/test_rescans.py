@@ -149,6 +149,16 @@ async def test_the_oldest_scan_by_earlier_rules_is_repeated_first(environment: R
     assert environment.scanner.seen[3:] == ["older", "unnumbered"]
 
 
+async def test_files_are_scanned_again_for_an_optional_engine_that_is_there(environment: RescanEnvironment) -> None:
+    with_optional = replace(NEW, optional="yara/2")
+    for name, optional in {"older": "yara/1", "away": "yara/-", "same": "yara/2"}.items():
+        await environment.store_file(name, day=1, scanned_with=str(replace(NEW, optional=optional)))
+    assert await environment.rescans().one_batch() == 0, "the optional engine is away"
+    environment.scanner.engine_version = with_optional
+    assert await environment.rescans().one_batch() == 2
+    assert sorted(environment.scanner.seen) == ["away", "older"]
+
+
 async def test_every_file_is_rescanned_once_also_by_two_workers(environment: RescanEnvironment) -> None:
     words = await environment.store_files(120)
     rescans = environment.rescans()

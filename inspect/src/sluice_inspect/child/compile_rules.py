@@ -38,6 +38,8 @@ _NOISE: Final = hashlib.shake_128(b"sluice").digest(_MIB // 2)
 _TIMED: Final = b"the quick brown fox jumps over the lazy dog, 0123456789 times\r\n" * 4096 + bytes(_MIB // 4) + _NOISE
 _SLOW_SECONDS: Final = 0.1  # for `_TIMED`, of a file of rules
 _TIMING_SECONDS: Final = 20.0
+_ALL_MAX_SECONDS: Final = 20  # for one scan by all rules
+_FILE_MAX_SECONDS: Final = 3  # and by those of one file, once all together took longer
 _LOAD_SECONDS: Final = 20.0  # the server gives up the process that loads them after 60 s
 _HARMLESS: Final = (
     b"Dear Sir or Madam,\nplease find the minutes of the meeting attached.\n",
@@ -107,8 +109,11 @@ def _compile_folder(folder: Path, out: io.BufferedWriter, *, kept: str | None = 
     ]
     rules = compiler.build()
     rules.serialize_into(out)
-    _require_quick_load(rules)
-    total = _seconds(rules)
+    try:
+        total = _seconds(rules, _TIMED, _ALL_MAX_SECONDS)
+        _require_quick_load(rules)
+    except yara_x.TimeoutError:
+        raise _Refused(_name_endless(folder, sources, names)) from None
     not_kept = ""
     if kept is not None:
         try:
@@ -193,11 +198,21 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _seconds(rules: yara_x.Rules) -> float:
+def _seconds(rules: yara_x.Rules, data: bytes, most: int) -> float:
+    """Return the processor time of a scan of `data`. Raise `TimeoutError` of YARA-X if it takes more than `most`."""
     scanner = yara_x.Scanner(rules)
-    began = time.process_time()
-    scanner.scan(_TIMED)
-    return time.process_time() - began
+    seconds = most
+    while True:
+        scanner.set_timeout(seconds)  # by the clock
+        began = time.process_time()
+        try:
+            scanner.scan(data)
+        except yara_x.TimeoutError:
+            if time.process_time() - began > most / 2:
+                raise
+            seconds *= 2  # the machine had other work
+        else:
+            return time.process_time() - began
 
 
 def _require_quick_load(rules: yara_x.Rules) -> None:
@@ -209,9 +224,25 @@ def _require_quick_load(rules: yara_x.Rules) -> None:
     rules.serialize_into(serialized)
     serialized.seek(0)
     began = time.process_time()
-    yara_x.Scanner(yara_x.Rules.deserialize_from(serialized)).scan(b"")
+    _seconds(yara_x.Rules.deserialize_from(serialized), b"", _ALL_MAX_SECONDS)
     if time.process_time() - began > _LOAD_SECONDS:
         raise _Refused(f"the rules take more than {_LOAD_SECONDS:.0f} s of processor time to load")
+
+
+def _name_endless(folder: Path, sources: _Sources, names: list[str]) -> str:
+    """Return which file has the rules that do not end in time."""
+    for name in names:
+        compiler = _compiler(folder)
+        _add(compiler, name, sources.texts[name])
+        rules = compiler.build()
+        try:
+            _seconds(rules, _TIMED, _FILE_MAX_SECONDS)
+            _seconds(rules, b"", _FILE_MAX_SECONDS)
+        except yara_x.TimeoutError:
+            identifiers = [rule.identifier for rule in rules]
+            which = f"the rule {identifiers[0]} takes" if len(identifiers) == 1 else "its rules take"
+            return printable(f"{name}: {which} more than {_FILE_MAX_SECONDS} s for 1 MiB", _TEXT_MAX)
+    return f"the rules take more than {_ALL_MAX_SECONDS} s for 1 MiB"
 
 
 def _slow_files(folder: Path, sources: _Sources, names: list[str]) -> list[list[object]]:
@@ -223,7 +254,7 @@ def _slow_files(folder: Path, sources: _Sources, names: list[str]) -> list[list[
             break
         compiler = _compiler(folder)
         _add(compiler, name, sources.texts[name])
-        found.append((_seconds(compiler.build()), name))
+        found.append((_seconds(compiler.build(), _TIMED, _ALL_MAX_SECONDS), name))
     slowest = sorted(found, reverse=True)[:3]
     return [[printable(name, _TEXT_MAX), round(seconds * 1000)] for seconds, name in slowest]
 

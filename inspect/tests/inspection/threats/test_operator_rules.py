@@ -87,3 +87,17 @@ def test_rules_that_take_too_long_to_load_are_refused_by_their_compiler(
     monkeypatch.setattr(compile_rules, "_LOAD_SECONDS", 0.0)
     with (tmp_path / "out").open("wb") as out, pytest.raises(compile_rules._Refused, match="processor time to load"):
         compile_rules._compile_folder(tmp_path, out)
+
+
+def test_rule_that_does_not_end_is_refused_by_its_compiler_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.yar").write_text(FINDS_MARK, encoding="utf-8")
+    endless = "rule Endless { condition: filesize == 0 and for all i in (1..2000000000000) : (i * i != 3) }"
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.yar").write_text(endless, encoding="utf-8")
+    monkeypatch.setattr(compile_rules, "_ALL_MAX_SECONDS", 1)
+    monkeypatch.setattr(compile_rules, "_FILE_MAX_SECONDS", 1)
+    named = "sub/b.yar: the rule Endless takes more than 1 s for 1 MiB"
+    with (tmp_path / "out").open("wb") as out, pytest.raises(compile_rules._Refused, match=named):
+        compile_rules._compile_folder(tmp_path, out)

@@ -13,6 +13,7 @@ from starlette.routing import compile_path
 
 from sluice.access import PUBLIC_ROUTES, ROUTE_SCOPES, SIGNED_ROUTES, TOKEN_ROUTES
 from sluice.api.schemas.envelope import ErrorEnvelope
+from sluice.api.schemas.moment import EXPECTED_MOMENT
 from sluice.api.schemas.reports import report_body
 from sluice.db.database import DatabaseUnavailable
 from sluice.errors import (
@@ -185,6 +186,7 @@ def _expected_length(words: str, name: str, unit: str) -> Callable[[Problem], st
 
 _SENTENCES: Final[Mapping[str, Callable[[Problem], str]]] = {
     "missing": lambda _problem: "field required",
+    "timezone_aware": lambda _problem: EXPECTED_MOMENT,
     "extra_forbidden": lambda _problem: "unknown field",
     "int_type": _expected_type("an integer"),
     "int_from_float": _expected_type("an integer"),

@@ -1,4 +1,4 @@
-"""`sluice apply`: bring the contexts, webhooks and CORS of a tenant to what a file says, over HTTP.
+"""`sluice apply`: bring contexts, webhooks, CORS and hash list entries of a tenant to what a file says, over HTTP.
 
 All of the file is checked before anything is sent. Each resource is one request, so it is changed as a whole or not at
 all; if one is refused, the others are still applied.
@@ -29,7 +29,9 @@ _MOST_BYTES: Final = 4 * 1_048_576
 _CONTEXTS: Final = "/api/v1/contexts"
 _WEBHOOKS: Final = "/api/v1/webhook-endpoints"
 _CORS: Final = "/api/v1/cors"
-_SECTIONS: Final = ("contexts", "webhooks", "cors")
+_HASHES: Final = "/api/v1/hash-lists"
+_MOST_HASHES: Final = 1000  # one request each; longer lists are imported
+_SECTIONS: Final = ("contexts", "webhooks", "cors", "hash_lists")
 
 Fields = Mapping[str, Any]
 
@@ -60,13 +62,16 @@ def apply(
     prune: Annotated[
         bool,
         typer.Option(
-            "--prune", help="Make contexts inactive and remove webhooks that are missing in a section of the file."
+            "--prune",
+            help="Make contexts inactive and remove webhooks that are missing in a section of the file. Entries of "
+            "hash lists stay.",
         ),
     ] = False,
     service: Service,
     json: Json = False,
 ) -> int:
-    """Bring contexts, webhooks and CORS of a tenant to what a file says. The API key needs the scope `admin`.
+    """Bring contexts, webhooks, CORS and hash list entries of a tenant to what a file says. The API key needs the scope
+    `admin`.
 
     Applied twice, it changes nothing the second time. What the file does not name stays as it is, without **--prune**.
     With --json: one line per resource.
@@ -124,7 +129,7 @@ def _read(file: Path) -> dict[str, Any]:
         json_format.loads(json_format.dumps(found, default=str)) if isinstance(found, dict) else None
     )
     if wanted is None or node is None:
-        raise CommandRefused(f"{file}:1: expected the sections contexts, webhooks or cors.", Exit.USAGE)
+        raise CommandRefused(f"{file}:1: expected the sections {', '.join(_SECTIONS)}.", Exit.USAGE)
     repeated = [f"{file}:{line}: {name}: given twice" for name, line in _repeated(node)]
     problems = repeated or [f"{file}:{_line(node, place)}: {sentence}" for place, sentence in _problems(wanted)]
     if problems:
@@ -155,6 +160,32 @@ def _problems(wanted: Fields) -> Iterator[tuple[Sequence[str | int], str]]:
             yield ("webhooks", number, "url"), f"webhooks.{number}.url: another webhook of the file has this URL"
     if "cors" in wanted:
         yield from _checked(ReplaceCors, ("cors",), wanted["cors"], {}, ())
+    if "hash_lists" in wanted:
+        yield from _problems_of_hashes(wanted["hash_lists"])
+
+
+def _problems_of_hashes(wanted: Any) -> Iterator[tuple[Sequence[str | int], str]]:
+    from sluice.api.schemas.hash_lists import NewHash
+    from sluice.hash_lists.entry import ALGORITHMS, WEAK_ALLOW, parse_digest
+
+    if not isinstance(wanted, list) or len(wanted) > _MOST_HASHES:
+        advice = "longer lists are imported with `sluice hashes import`"
+        yield ("hash_lists",), f"hash_lists: expected a list of at most {_MOST_HASHES} entries; {advice}"
+        return
+    known = set[bytes]()
+    for number, fields in enumerate(wanted):
+        place = ("hash_lists", number)
+        problems = [*_checked(NewHash, place, fields, {}, ())]
+        yield from problems
+        if problems:
+            continue
+        digest = parse_digest(fields["digest"]) or b""
+        where = f"hash_lists.{number}.digest"
+        if digest in known:
+            yield (*place, "digest"), f"{where}: another entry of the file has this digest"
+        if fields.get("list") == "allow" and ALGORITHMS[len(digest)] != "sha256":
+            yield (*place, "digest"), f"{where}: {WEAK_ALLOW}"
+        known.add(digest)
 
 
 _CONTEXT_STATES: Final = ("active", "inactive")
@@ -232,6 +263,8 @@ def _plan(service: Service, wanted: Fields, *, prune: bool) -> Iterator[PlannedC
         after = ReplaceCors.model_validate_json(json_format.dumps(wanted["cors"])).allowed_origins
         if set(before) != set(after):
             yield PlannedChange("cors", "changed", "PUT", _CORS, wanted["cors"], (("allowed_origins", before, after),))
+    if "hash_lists" in wanted:
+        yield from _plan_hashes(service, wanted["hash_lists"])
 
 
 def _plan_contexts(service: Service, wanted: Fields, *, prune: bool) -> Iterator[PlannedChange]:
@@ -277,6 +310,27 @@ def _plan_webhooks(service: Service, wanted: Sequence[Fields], *, prune: bool) -
     for address in sorted(current.keys() - {fields["url"] for fields in wanted}) if prune else ():
         path = f"{_WEBHOOKS}/{segment(current[address]['endpoint_id'])}"
         yield PlannedChange(f"webhook {address}", "removed", "DELETE", path, None)
+
+
+def _plan_hashes(service: Service, wanted: Sequence[Fields]) -> Iterator[PlannedChange]:
+    from sluice.api.schemas.hash_lists import NewHash
+    from sluice.kit.clock import utc_now
+
+    for fields in wanted:
+        after = NewHash.model_validate_json(json_format.dumps(fields)).to_draft()
+        if after.is_over(utc_now()):
+            continue  # it has no effect any more, whether or not the service has it
+        digest = after.digest.hex()
+        what, body = f"hash {digest}", {"entries": [fields]}
+        shown = next(iter(service.pages(_HASHES, {"digest": digest}, 1)), None)
+        if shown is None:
+            yield PlannedChange(what, "created", "POST", _HASHES, body)
+            continue
+        before = NewHash.model_validate({name: shown[name] for name in NewHash.model_fields}).to_draft()
+        names = ("list", "reason", "expires_at")
+        if changed := [name for name in names if getattr(before, name) != getattr(after, name)]:
+            shown_fields = tuple((name, shown[name], fields.get(name)) for name in changed)
+            yield PlannedChange(what, "changed", "POST", _HASHES, body, shown_fields)
 
 
 def _difference(

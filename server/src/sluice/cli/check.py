@@ -27,8 +27,9 @@ from sluice_client.cli.service import ApiKey, ProfileOption, Url
 
 if TYPE_CHECKING:
     from sluice.cli.local_hashes import LocalHashes
+    from sluice.scanner import Scanner
     from sluice.uploads.examined import ExamineFact
-    from sluice.uploads.values import HashListFact
+    from sluice.uploads.values import HashListFact, ScanFact
     from sluice_inspect.sandbox import Sandbox
     from sluice_inspect.sandbox.sealed import Sealed
 
@@ -101,6 +102,16 @@ def check(
             help="Reject files, and archives with files, that this hash list denies: digest[,list[,reason]].",
         ),
     ] = None,
+    yara_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--yara",
+            metavar="FOLDER",
+            exists=True,
+            file_okay=False,
+            help="Scan with the YARA rules in this folder, and with Sluice's own rules for malware.",
+        ),
+    ] = None,
     url: Url = None,
     api_key: ApiKey = None,
     profile: ProfileOption = None,
@@ -108,11 +119,12 @@ def check(
     """Check files as an upload would be, without a server: is each sound, of the type its name says, and not blank?
 
     Runs in the same sandbox, on as many files at once as it has workers (SLUICE_SANDBOX_WORKERS). Nothing is stored or
-    sent, and nothing is scanned for malware.
+    sent, and nothing is scanned for malware but with --yara.
 
-    With --hashes, a file on a hash list is rejected, also in an archive, or noted as allowed.
+    With --hashes, a file on a hash list is rejected, also in an archive, or noted as allowed. With --yara, so is one
+    that a rule matches, unless the rule only reports.
 
-    With --rules, all rules of a context are applied but the malware scan and the limits of rate, plan and quota. With
+    With --rules, all rules of a context are applied but clamd, ICAP and the limits of rate, plan and quota. With
     --context, a service makes all checks of one of its contexts on the files, and stores nothing. Both print each check
     that fails, with what was found and expected, and the sentence for the sender.
 
@@ -124,10 +136,12 @@ def check(
         raise CommandRefused("Give only one of --context, --rules, and --no-integrity or --no-blank.", Exit.USAGE)
     if hashes_file is not None and key is not None:
         raise CommandRefused("Give only one of --context and --hashes: a service has lists of its own.", Exit.USAGE)
+    if yara_folder is not None and key is not None:
+        raise CommandRefused("Give only one of --context and --yara: a service has rules of its own.", Exit.USAGE)
     if key is not None:
         return check_by_service(files_in(paths), key, target_of(url, api_key, profile), json=json)
     if rules_file is not None:
-        return _check_by_rules(context, files_in(paths), rules_file, hashes_file, json=json)
+        return _check_by_rules(context, files_in(paths), rules_file, hashes_file, yara_folder, json=json)
     settings = settings_if_set()
     launched = start_zygote(context)
     hashes = None if hashes_file is None else read_hashes(hashes_file)
@@ -138,8 +152,9 @@ def check(
 
     started_at = time.monotonic()
     sandbox = make_sandbox(settings, launched)
-    judge = partial(_verdict, integrity=integrity, blank=blank, hashes=hashes)
-    counts = asyncio.run(_print_verdicts(sandbox, files_in(paths), judge, json=json))
+    judge = partial(_verdict, integrity=integrity, blank=blank)
+    checks = _Checks(sandbox, hashes, yara_folder)
+    counts = asyncio.run(_print_verdicts(checks, files_in(paths), judge, json=json))
     if not json:
         sums = ", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "none"
         output.line(f"{counts.total()} files in {time.monotonic() - started_at:.1f} s: {sums}")
@@ -149,15 +164,15 @@ def check(
 
 
 async def _print_verdicts(
-    opened: "Sandbox",
+    checks: "_Checks",
     files: Sequence[Path],
-    judge: "Callable[[Path, Sandbox], Coroutine[None, None, FileVerdict]]",
+    judge: "Callable[[Path, _Checks], Coroutine[None, None, FileVerdict]]",
     *,
     json: bool,
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
     rows: list[Sequence[str]] = []
-    async with aclosing(_each(opened, files, judge, quiet=json)) as verdicts:
+    async with aclosing(_each(checks, files, judge, quiet=json)) as verdicts:
         async for verdict in verdicts:
             counts[verdict.word] += 1
             if json:
@@ -171,7 +186,13 @@ async def _print_verdicts(
 
 
 def _check_by_rules(
-    context: typer.Context, files: Sequence[Path], rules_file: Path, hashes_file: Path | None, *, json: bool
+    context: typer.Context,
+    files: Sequence[Path],
+    rules_file: Path,
+    hashes_file: Path | None,
+    yara_folder: Path | None,
+    *,
+    json: bool,
 ) -> int:
     """Judge the files by the rules in a YAML file, print the reports, and return the exit code."""
     settings = settings_if_set()
@@ -187,39 +208,44 @@ def _check_by_rules(
     hashes = None if hashes_file is None else read_hashes(hashes_file)
     printer = Printer(json=json)
 
-    async def judge(path: Path, sandbox: "Sandbox") -> Reported:
+    async def judge(path: Path, checks: _Checks) -> Reported:
         try:
-            sealed, examined, listed = await _examined(path, sandbox, hashes)
+            found = await checks.run(path)
         except _Unreadable as fault:
             return Reported(str(path), None, f"cannot be read: {fault}")
         name = _name_of(path)
-        facts = Facts(name, extension_of(name), sealed.size, sealed.sha256.hex(), examined=examined, listed=listed)
+        facts = Facts(
+            name,
+            extension_of(name),
+            found.sealed.size,
+            found.sealed.sha256.hex(),
+            examined=found.examined,
+            listed=found.listed,
+            scanned=found.scanned,
+        )
         return Reported(str(path), report_by_rules(facts, rules, rules_file))
 
-    async def print_reports(opened: "Sandbox") -> None:
-        async with aclosing(_each(opened, files, judge, quiet=json)) as reports:
+    async def print_reports(checks: _Checks) -> None:
+        async with aclosing(_each(checks, files, judge, quiet=json)) as reports:
             async for reported in reports:
                 printer.show(reported)
 
-    asyncio.run(print_reports(make_sandbox(settings, launched)))
-    return printer.end(notes_on(rules))
+    asyncio.run(print_reports(_Checks(make_sandbox(settings, launched), hashes, yara_folder)))
+    return printer.end(notes_on(rules, scanned_with_yara=yara_folder is not None))
 
 
 async def _each(
-    opened: "Sandbox",
+    checks: "_Checks",
     files: Sequence[Path],
-    judge: "Callable[[Path, Sandbox], Coroutine[None, None, T]]",
+    judge: "Callable[[Path, _Checks], Coroutine[None, None, T]]",
     *,
     quiet: bool,
 ) -> AsyncGenerator[T, None]:
     """Start the sandbox and yield the result for each file, in their order, with a progress bar unless `quiet`."""
-    from sluice_inspect.sandbox import FewFiles
-
-    async with aclosing(opened) as sandbox:
-        await sandbox.start(every_format=False, only=FewFiles.named((path.name for path in files), scanned=False))
-        workers = int((await sandbox.health()).limits["workers"])
+    async with aclosing(checks):
+        workers = await checks.start(files)
         with output.progress("checking", len(files), unit="items", quiet=quiet) as advance:
-            async with aclosing(_in_order(files, lambda path: judge(path, sandbox), workers)) as results:
+            async with aclosing(_in_order(files, lambda path: judge(path, checks), workers)) as results:
                 async for result in results:
                     advance(1)
                     yield result
@@ -255,48 +281,93 @@ def _name_of(path: Path) -> str:
     return os.fsencode(path.name).decode("utf-8", "replace")
 
 
-async def _examined(
-    path: Path, sandbox: "Sandbox", hashes: "LocalHashes | None"
-) -> "tuple[Sealed, ExamineFact, HashListFact | None]":
-    """Return a file's size and hash, no longer open, and what the check and the hash list say of it.
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file's size and hash, no longer open, and what check, hash list and scan say of it."""
 
-    Raise `_Unreadable`.
-    """
-    from sluice.errors import ServiceUnavailable
-    from sluice.uploads.examined import ExamineFact
-    from sluice_inspect.sandbox import NoWorker, SandboxBroken
-
-    with _sealed_file(path) as sealed:
-        result = await sandbox.run("check", sealed, filename=path.name, tenant_id=_TENANT)
-        if isinstance(result, NoWorker):
-            health = await sandbox.health()
-            raise SandboxBroken(health.detail) if health.state == "down" else ServiceUnavailable("file checker")
-        examined = ExamineFact.of(result)
-        listed = None if hashes is None else await hashes.look_up(sealed, examined, sandbox, _TENANT)
-        return sealed, examined, listed
+    sealed: "Sealed"
+    examined: "ExamineFact"
+    listed: "HashListFact | None"
+    scanned: "ScanFact | None"
 
 
-async def _verdict(
-    path: Path, sandbox: "Sandbox", *, integrity: bool, blank: bool, hashes: "LocalHashes | None"
-) -> FileVerdict:
+class _Checks:
+    """The sandbox, with a hash list and a folder of YARA rules if there are any."""
+
+    def __init__(self, sandbox: "Sandbox", hashes: "LocalHashes | None", yara_folder: Path | None) -> None:
+        self._sandbox = sandbox
+        self._hashes = hashes
+        self._yara_folder = yara_folder
+        self._scanner: Scanner | None = None
+
+    async def start(self, files: Sequence[Path]) -> int:
+        """Start the sandbox for these files; return how many it checks at once. Raise `CommandRefused`."""
+        from sluice_inspect.sandbox import FewFiles
+
+        few = FewFiles.named((path.name for path in files), scanned=self._yara_folder is not None)
+        await self._sandbox.start(every_format=False, only=few)
+        if self._yara_folder is not None:
+            from sluice.wiring.refusal import StartRefused
+            from sluice.wiring.sandbox import make_local_scanner
+
+            try:
+                self._scanner = await make_local_scanner(self._yara_folder, self._sandbox)
+            except StartRefused as fault:
+                raise CommandRefused(str(fault), Exit.USAGE) from fault
+            if complaint := (await self._scanner.health()).detail:
+                output.say(f"{self._yara_folder}: {complaint}.")
+        return int((await self._sandbox.health()).limits["workers"])
+
+    async def run(self, path: Path) -> _Found:
+        """Return what is found in a file. Raise `_Unreadable`."""
+        from sluice.errors import ServiceUnavailable
+        from sluice.uploads.examined import ExamineFact
+        from sluice_inspect.sandbox import NoWorker, SandboxBroken
+
+        with _sealed_file(path) as sealed:
+            result = await self._sandbox.run("check", sealed, filename=path.name, tenant_id=_TENANT)
+            if isinstance(result, NoWorker):
+                health = await self._sandbox.health()
+                raise SandboxBroken(health.detail) if health.state == "down" else ServiceUnavailable("file checker")
+            examined, listed, scanned = ExamineFact.of(result), None, None
+            if self._hashes is not None:
+                listed = await self._hashes.look_up(sealed, examined, self._sandbox, _TENANT)
+            if self._scanner is not None and not (listed is not None and listed.is_allowed):
+                from sluice.uploads.inspection import scan
+
+                scanned = await scan(sealed, _TENANT, self._scanner)
+            return _Found(sealed, examined, listed, scanned)
+
+    async def aclose(self) -> None:
+        """End the sandbox."""
+        if self._scanner is not None:
+            await self._scanner.aclose()
+        await self._sandbox.aclose()
+
+
+async def _verdict(path: Path, checks: _Checks, *, integrity: bool, blank: bool) -> FileVerdict:
     from itertools import chain
 
     from sluice.uploads.examined import faults, faults_of_checks
     from sluice.uploads.names import extension_of
 
     try:
-        _sealed, examined, listed = await _examined(path, sandbox, hashes)
+        all_found = await checks.run(path)
     except _Unreadable as fault:
         return FileVerdict(str(path), False, None, None, None, None, f"cannot be read: {fault}", 0.0)
+    examined, listed, scanned = all_found.examined, all_found.listed, all_found.scanned
     report = examined.report
     ours = faults(examined, extension_of(_name_of(path)), integrity=integrity, blank=blank)
     others = (fault for _check, severity, fault in faults_of_checks(examined) if severity == "reject")
-    denial = None
-    if listed is not None:
-        from sluice.uploads.rules import failure_by_lists  # loads libraries that a check without lists does not need
+    denial = infection = None
+    if listed is not None or scanned is not None:
+        # Loads libraries that no other check needs.
+        from sluice.contexts.policies import Mode
+        from sluice.uploads.rules import failure_by_lists, failure_by_scan
 
-        denial = failure_by_lists(listed)
-    found = denial or next(chain(ours, others), None)
+        denial = None if listed is None else failure_by_lists(listed)
+        infection = None if scanned is None else failure_by_scan(scanned, Mode.ENFORCE)
+    found = denial or next(chain(ours, others), None) or infection
     return FileVerdict(
         path=str(path),
         accepted=found is None,

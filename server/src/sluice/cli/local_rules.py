@@ -68,7 +68,7 @@ def _with_modes(fields: object) -> object:
 
 
 def report_by_rules(facts: "Facts", rules: "Rules", source: Path) -> Mapping[str, Any]:
-    """Return the report on a file that was examined here, as the API shows it. It was not scanned for malware."""
+    """Return the report on a file that was examined here, as the API shows it."""
     from sluice import __version__
     from sluice.api.schemas.reports import full_report
     from sluice.kit.clock import utc_now
@@ -100,10 +100,12 @@ def report_by_rules(facts: "Facts", rules: "Rules", source: Path) -> Mapping[str
     return full_report(report, None).model_dump(mode="json")
 
 
-def notes_on(rules: "Rules") -> str:
+def notes_on(rules: "Rules", *, scanned_with_yara: bool) -> str:
     """Return what was not checked here though the rules ask for it."""
     notes = []
-    if rules.scan:
+    if rules.scan and scanned_with_yara:
+        notes.append("Scanned by these YARA rules and Sluice's own only: antivirus engines need a service (--context).")
+    elif rules.scan:
         notes.append("Not scanned for malware: that needs a service (--context).")
     if rules.policies.need_duplicates:
         notes.append("Not compared with stored files: the policy duplicates needs a service (--context).")

@@ -14,6 +14,7 @@ from sluice.scanner.protocol import (
     ScanResult,
     SingleResult,
     healths_of,
+    version_of,
 )
 from sluice_inspect.sandbox.unpack import CHECK_AND_SCAN_BYTES, UnpackReport, parse_unpack_report
 
@@ -31,4 +32,5 @@ __all__ = [
     "UnpackReport",
     "healths_of",
     "parse_unpack_report",
+    "version_of",
 ]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, Literal, Protocol, runtime_checkable
 
@@ -11,7 +11,9 @@ from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import RuleMatch, UnpackReport
 from sluice_inspect.threats import RULES_VERSION
 
-_MOST_TEXT: Final = 160  # characters of a version in a file's row
+# Characters of a version in a file's row, together with the sign between both parts at most 160.
+_MOST_TEXT: Final = 96
+_MOST_OPTIONAL: Final = 63
 # What a scanner makes of content behind a password; passwords are never asked for or tried. `allow`: a password does
 # not make a file a bad one, so what was found in the rest decides. `incomplete`: unread content is not clean, so such
 # files are refused (with clamd, only if it is set to `AlertEncrypted yes`). The default is `allow`: password-protected
@@ -23,18 +25,28 @@ EncryptedPolicy = Literal["allow", "incomplete"]
 class EngineVersion:
     """The scope of a verdict: an engine and its version, the version of its signatures, and that of our own rules.
 
-    `signatures` is empty if the engine has no number for them: they may then change without notice.
+    `signatures` is empty if the engine has no number for them: they may then change without notice. `optional` names
+    the versions of optional engines; it is empty if there are none, and while one of them is away.
     """
 
     engine: str
     signatures: str
     rules: str = RULES_VERSION
+    optional: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.engine}/{self.signatures}+{self.rules}"
-        if len(text) <= _MOST_TEXT:
-            return text
-        return f"{text[: _MOST_TEXT - 17]}~{blake2b(text.encode(), digest_size=8).hexdigest()}"
+        text = _shortened(f"{self.engine}/{self.signatures}+{self.rules}", _MOST_TEXT)
+        return f"{text};{_shortened(self.optional, _MOST_OPTIONAL)}" if self.optional else text
+
+    def is_of(self, verdict: str) -> bool:
+        """Return whether a verdict with this text is one by this version, whatever optional engines that are away said."""
+        return verdict == str(self) or (not self.optional and verdict.startswith(f"{self};"))
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 17]}~{blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
 SingleOutcome = Literal["clean", "infected", "incomplete", "unavailable"]
@@ -203,6 +215,13 @@ def version_of_all(each: Sequence[SingleResult]) -> EngineVersion | None:
     if not each or not all(one.outcome == "clean" and one.signatures for one in each):
         return None
     return joined_version([(one.engine, one.signatures) for one in each])
+
+
+def version_of(each: Sequence[SingleResult]) -> EngineVersion:
+    """Return the scope of a verdict that these engines gave together: of the required ones those that replied."""
+    required = [(one.engine, one.signatures) for one in each if one.is_required and one.outcome != "unavailable"]
+    optional = "+".join(f"{one.engine}/{one.signatures or '-'}" for one in each if not one.is_required)
+    return replace(joined_version(required), optional=optional)
 
 
 def joined_version(versions: Sequence[tuple[str, str]]) -> EngineVersion:

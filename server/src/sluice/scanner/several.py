@@ -21,8 +21,8 @@ from sluice.scanner.protocol import (
     ScannerUnavailable,
     ScanResult,
     SingleResult,
-    joined_version,
     reload_rules,
+    version_of,
 )
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import UnpackReport
@@ -51,13 +51,21 @@ class SeveralScanners:
 
     @property
     def engine_version(self) -> EngineVersion | None:
-        """The versions of the required engines together; None while one of them is away.
+        """The versions of the engines together; None while a required one is away.
 
-        Optional ones are not in it: stored files need not be scanned again whenever one comes back.
+        While an optional one is away, only the required ones count: its verdicts hold until it is back.
         """
-        versions = [engine.scanner.engine_version for engine in self._engines if engine.is_required]
-        known = [(version.engine, version.signatures) for version in versions if version is not None]
-        return joined_version(known) if len(known) == len(versions) else None
+        known = [(engine.scanner.engine_version, engine.is_required) for engine in self._engines]
+        if any(version is None and is_required for version, is_required in known):
+            return None
+        whole = version_of(
+            [
+                SingleResult(version.engine, version.signatures, "clean", 0.0, is_required=is_required)
+                for version, is_required in known
+                if version is not None
+            ]
+        )
+        return whole if all(version is not None for version, _ in known) else replace(whole, optional="")
 
     @property
     def clean_results(self) -> Sequence[SingleResult]:
@@ -139,8 +147,7 @@ class SeveralScanners:
             for engine, result in zip(self._engines, results, strict=True)
         )
         required = [result for one, result in zip(self._engines, results, strict=True) if one.is_required]
-        said = [result for result in required if not isinstance(result, ScannerUnavailable)]
-        whole = joined_version([(result.engine, result.signatures) for result in said])
+        whole = version_of(each)
         engine, signatures = whole.engine, whole.signatures
         rules = tuple(
             match for result in results if not isinstance(result, ScannerUnavailable) for match in result.rules

@@ -25,6 +25,7 @@ from sluice.scanner.protocol import (
     clean_results_of,
     healths_of,
     reload_rules,
+    version_of,
     version_of_all,
 )
 from sluice_inspect.sandbox.sealed import Sealed
@@ -196,9 +197,10 @@ class CachedScanner:
             verdict = await self._cache.get(self._key(sealed, version, tenant_id))
             if verdict is not None and (expected is None or await _digest(expected) == verdict.report):
                 ms = (time.perf_counter() - started) * 1000
+                whole = version_of(each)
                 return Clean(
-                    version.engine,
-                    version.signatures,
+                    whole.engine,
+                    whole.signatures,
                     ms,
                     verdict.member,
                     cached=True,

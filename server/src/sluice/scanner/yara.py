@@ -211,7 +211,8 @@ class YaraScanner:
             return Infected(f"{_NAME}:{match.rule}", _NAME, signatures, ms, rules=matches)
         why = report.why or ("" if found is None else found.why)
         if why:
-            slowest = f"; the slowest rules: {compiled.slow[0][0]}" if compiled.slow else ""
+            slow = [name for name, _ms in compiled.slow] or compiled.slow_patterns
+            slowest = f"; the slowest rules: {slow[0]}" if slow else ""
             return Incomplete(f"{why}{slowest}", _NAME, signatures, ms, rules=matches)
         if report.threat is not None:
             why = "the scan ended at a threat that Sluice's own rules found"

@@ -15,7 +15,7 @@ from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
 from sluice.uploads.examined import ExamineFact, Fault, faults, faults_of_checks, unreported
 from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
-from sluice.uploads.values import Facts, HashListFact, Rejection, Rules
+from sluice.uploads.values import Facts, HashListFact, Rejection, Rules, ScanFact
 from sluice_inspect.report import Outcome
 
 CheckOutcome = Literal["pass", "fail", "would_fail", "not_run", "off", "error"]
@@ -331,16 +331,23 @@ def judge_members(facts: Facts) -> Iterator[Rejection]:
 
 def judge_scan(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     """Yield what the malware scan found."""
-    scanned = facts.scanned
-    if not rules.scan or scanned is None or scanned.outcome == "clean":
+    if not rules.scan or facts.scanned is None:
         return
     if facts.listed is not None and facts.listed.is_allowed:
         return  # it was scanned before an entry allowed it
+    failure = failure_by_scan(facts.scanned, rules.check_modes.malware)
+    if failure is not None:
+        yield failure
+
+
+def failure_by_scan(scanned: ScanFact, mode: Mode) -> Rejection | None:
+    """Return the failure by what the scan found, None if it found nothing."""
+    if scanned.outcome == "clean":
+        return None
     reason = Reason.VIRUS_DETECTED if scanned.outcome == "infected" else Reason.SCAN_INCOMPLETE
-    mode = rules.check_modes.malware
     if scanned.quarantines and mode is Mode.ENFORCE:  # the rule that matches says so
         mode = Mode.QUARANTINE
-    yield Rejection(reason, scanned.detail, mode=mode)
+    return Rejection(reason, scanned.detail, mode=mode)
 
 
 def judge_external(facts: Facts, rules: Rules) -> Iterator[Rejection]:

@@ -25,7 +25,7 @@ from sluice.contexts.policies import (
 from sluice.errors import FileRejected, LimitExceeded
 from sluice.hash_lists import ListedHash
 from sluice.hash_lists.entry import NO_ENTRIES, ListedAlgorithms, choose
-from sluice.scanner import EngineVersion, SingleResult
+from sluice.scanner import EngineVersion, SingleResult, version_of
 from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
@@ -187,7 +187,7 @@ class ScanFact:
     @property
     def engine_version(self) -> str:
         """The engine, its signatures and our rules, as a file's row names them: `clamd 1.4.6/27500+2`."""
-        return str(EngineVersion(self.engine, self.signatures))
+        return str(version_of(self.each) if self.each else EngineVersion(self.engine, self.signatures))
 
 
 @dataclass(frozen=True, slots=True)

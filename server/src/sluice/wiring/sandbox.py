@@ -1,7 +1,8 @@
-"""The sandbox that the settings ask for. `sluice check` needs nothing else: no database, no keys."""
+"""The sandbox that the settings ask for. `sluice check` needs nothing else but a scanner: no database, no keys."""
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluice.kit.health import EngineHealth, EngineState
@@ -12,6 +13,7 @@ from sluice_inspect.sandbox.launch import EarlyZygote
 from sluice_inspect.sandbox.protocol import JobLimits
 
 if TYPE_CHECKING:
+    from sluice.scanner import Scanner
     from sluice.settings import Settings
 
 
@@ -50,6 +52,21 @@ def _require_checks(names: Sequence[str]) -> None:
         raise StartRefused(
             f"SLUICE_PYTHON_CHECKS: no installed package offers {', '.join(missing)}; installed checks: {known}."
         )
+
+
+async def make_local_scanner(folder: Path, sandbox: Sandbox) -> "Scanner":
+    """Return a scanner with the YARA rules of a folder and Sluice's own rules. Raise `StartRefused`."""
+    # Few checks scan.
+    from sluice.scanner.builtin import BuiltinScanner  # noqa: PLC0415
+    from sluice.scanner.several import ConfiguredScanner, SeveralScanners  # noqa: PLC0415
+    from sluice.scanner.yara import YaraScanner  # noqa: PLC0415
+    from sluice_inspect.sandbox.rules import compile_rules  # noqa: PLC0415
+
+    yara = YaraScanner(folder, sandbox, compile_rules)
+    if fault := await yara.start():
+        await yara.aclose()
+        raise StartRefused(f"{folder}: {fault}.")
+    return SeveralScanners([ConfiguredScanner(BuiltinScanner(sandbox)), ConfiguredScanner(yara)])
 
 
 async def sandbox_health(sandbox: Sandbox) -> EngineHealth:

@@ -6,6 +6,9 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, WithJsonSchema
 
+EXPECTED_MOMENT: Final = (
+    "expected a moment with a zone such as 2026-01-31T12:00:00Z, or a time ago such as 30m, 12h, 7d, 2w"
+)
 _AGO: Final = re.compile("([1-9][0-9]{0,3})([mhdw])", re.ASCII)
 _UNITS: Final = {
     "m": timedelta(minutes=1),
@@ -28,9 +31,7 @@ def _read(value: object) -> object:
             return ago
         if "-" in value.lstrip("-"):  # and no number of seconds since 1970
             return value
-    raise ValueError(
-        "expected a moment with a zone such as 2026-01-31T12:00:00Z, or a time ago such as 30m, 12h, 7d, 2w"
-    )
+    raise ValueError(EXPECTED_MOMENT)
 
 
 def _in_utc(value: datetime) -> datetime:

@@ -1,10 +1,10 @@
 """Later scans, the quarantine, and the reviews of files in it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, func, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.rls import INSTALLATION
@@ -28,10 +28,11 @@ _WITH_DECISION = files.outerjoin(
 
 
 async def find_stale_verdicts(
-    connection: AsyncConnection, engine: str, limit: int, *, prefix: str = ""
+    connection: AsyncConnection, is_current: Callable[[str], bool], limit: int, *, prefix: str = ""
 ) -> list[FileRecord]:
-    """Return stored files last scanned by another engine version (beginning with `prefix`), oldest verdict first.
+    """Return stored files last scanned by an engine version that is not current, oldest verdict first.
 
+    Only versions that begin with `prefix` are considered.
     Files that were never scanned, are in quarantine, or are postponed are left out. Versions are few, and each is one
     descent of an index, so the query is cheap however many files there are.
     """
@@ -42,7 +43,7 @@ async def find_stale_verdicts(
         version = (await connection.execute(later)).scalar_one()
         if version is None or not version.startswith(prefix):
             break
-        if version != engine:
+        if not is_current(version):
             query = select(*SHOWN, files.c.scanned_at).where(files.c.scanned_with == version, *_may_be_rescanned())
             found += (await connection.execute(query.order_by(files.c.scanned_at).limit(limit))).all()
     found.sort(key=lambda row: row.scanned_at)
@@ -72,7 +73,8 @@ async def claim_rescan(
 
     A file that a reviewer wants to be scanned is claimed whatever scanned it last; of those in quarantine no other is.
     """
-    is_wanted = or_(files.c.scanned_with != engine, files.c.rescan_asked_at.is_not(None))
+    is_current = or_(files.c.scanned_with == engine, files.c.scanned_with.startswith(f"{engine};", autoescape=True))
+    is_wanted = or_(not_(is_current), files.c.rescan_asked_at.is_not(None))
     is_stale = and_(is_wanted, *_may_be_rescanned())
     is_asked = and_(files.c.quarantined_at.is_not(None), files.c.rescan_at <= now())
     statement = (

@@ -23,8 +23,9 @@ _CLAMAV_ALERT: Final = re.compile(r"Heuristics\.(?:Encrypted|Limits)\.[\w.]+")
 _UNPRINTABLE: Final = re.compile(r"[^ -~]+")
 _MOST_THREAT: Final = 200
 _MOST_PREVIEW: Final = 65_536
-_VIRUS: Final = "0"  # the type of an infection; 1 is a violation of a policy, 2 of a limit on archives
-
+# The type of an infection; 1 is a violation of a policy, 2 of a limit on archives.
+_VIRUS: Final = "0"
+_RULE: Final = "1"
 
 CONTINUE: Final = 100  # the status that asks for the bytes behind a preview
 
@@ -200,6 +201,13 @@ def _find_threat(fields: Mapping[str, str]) -> tuple[str | None, str]:
     count, *lines = fields.get("x-violations-found", "0").split("\n")
     if count.strip() != "0":
         return _VIRUS, _threat(lines[1] if len(lines) > 1 else "")
+    result = fields.get("x-fsecure-scan-result", "clean").lower()
+    if result == "infected":
+        return _VIRUS, _threat(fields.get("x-fsecure-infection-name", "").strip('"'))
+    if result != "clean":
+        return _RULE, _threat(f"X-FSecure-Scan-Result {result}")
+    if (blocked := fields.get("x-blocked", "")).lower().startswith("virus"):  # Sophos
+        return _VIRUS, _threat(blocked)
     return None, ""
 
 

@@ -27,7 +27,7 @@ from sluice.kit.clock import Clock
 from sluice.kit.ids import new_id
 from sluice.observe.log import log
 from sluice.observe.metrics import RESCANS
-from sluice.scanner import Scanner
+from sluice.scanner import EngineVersion, Scanner
 from sluice.storage import StoreError
 from sluice.uploads.hash_lookup import look_up
 from sluice.uploads.inspection import scan
@@ -103,30 +103,30 @@ class Rescans:
         prefix = _BUILTIN if _OWN_RULES.issuperset(self._scanner.name.split("+")) else ""
         async with self._database.reading(ALL_TENANTS) as connection:
             asked = await file_rows.find_asked_rescans(connection, _BATCH)
-            stale = asked or await file_rows.find_stale_verdicts(connection, str(version), _BATCH, prefix=prefix)
+            stale = asked or await file_rows.find_stale_verdicts(connection, version.is_of, _BATCH, prefix=prefix)
         loop = asyncio.get_running_loop()
         done = 0
         for file in stale:
             began = loop.time()
             scanner_available = True
             with error_boundary("rescans", file_id=file.file_id):
-                scanner_available = await self._rescan(file, str(version))
+                scanner_available = await self._rescan(file, version)
             if not scanner_available:
                 break
             done += 1
             await asyncio.sleep(began + self._interval - loop.time())
         return done
 
-    async def _rescan(self, file: FileRecord, version: str) -> bool:
+    async def _rescan(self, file: FileRecord, version: EngineVersion) -> bool:
         """Scan one file; return False if the scanner is unavailable, so that trying the next one is pointless."""
         async with self._database.transaction(file.tenant_id) as connection:
-            if not await file_rows.claim_rescan(connection, file.tenant_id, file.file_id, version, _CLAIM):
+            if not await file_rows.claim_rescan(connection, file.tenant_id, file.file_id, str(version), _CLAIM):
                 return True
         try:
             with closing(Spool(self._memory_bytes, self._folder)) as spool:
                 sealed = await self._fetch(file, spool)
                 listed = await self._look_up(file, sealed)
-                if listed.own is not None and await self._settle_listed(file, listed, listed.own, version):
+                if listed.own is not None and await self._settle_listed(file, listed, listed.own, str(version)):
                     return True
                 scanned = await scan(sealed, file.tenant_id, self._scanner)
         except (StoreError, StorageFull, KeyError, _BytesChanged) as fault:
@@ -186,10 +186,10 @@ class Rescans:
             return True
         return False
 
-    async def _settle(self, file: FileRecord, scanned: ScanFact, version: str) -> None:
+    async def _settle(self, file: FileRecord, scanned: ScanFact, version: EngineVersion) -> None:
         """Write the verdict and log the decision, in one transaction."""
         now = self._clock()
-        again_after = None if scanned.engine_version == version else _POSTPONED
+        again_after = None if version.is_of(scanned.engine_version) else _POSTPONED
         async with self._database.transaction(file.tenant_id) as connection:
             outcome = await lifecycle.record_rescan(
                 connection,
