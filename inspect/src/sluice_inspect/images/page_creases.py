@@ -41,6 +41,8 @@ _BESIDE: Final = 3.0  # millimetres beside a crease in which the page faces the 
 _RELIEF: Final = 20.0  # levels of what is there, beyond those of the crease: two may cross, no word is so faint
 _BEYOND: Final = 6.0  # millimetres from a crease in which a mark may be part of it
 _REST: Final = 14.0  # millimetres of such a mark at most
+_TINY: Final = 4.2  # the same of one that may differ by more: where a fold covers another
+_TINY_RELIEF: Final = 40.0
 _FAINT: Final = 18.0  # levels of one that may be anywhere
 _REST_NEAR: Final = 3  # such marks near each other at most, with itself: a word has more
 _REST_SHARE: Final = 0.1  # of all marks
@@ -65,7 +67,12 @@ def mask_ends(page: Page, depth: Plane) -> None:
     """Mask what is left where creases, of a depth, cross and end."""
     around = _spread(page, depth, _BEYOND)
     rest = [part for part in unexplained(page) if max(part.width, part.height) <= _REST]
-    rest = [part for part in rest if part.contrast <= max(_FAINT, _at(page, around, part) + _RELIEF)]
+    rest = [
+        part
+        for part in rest
+        if part.contrast
+        <= max(_FAINT, _at(page, around, part) + (_RELIEF if max(part.width, part.height) > _TINY else _TINY_RELIEF))
+    ]
     rest = [part for part in rest if sum(part.distance(other) < _REST for other in rest) <= _REST_NEAR]
     if (
         sum(part.size * part.unit**2 for part in rest)

@@ -34,6 +34,7 @@ _STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
 _CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turned corner takes
 _CORNER_SPREAD: Final = 14.0  # levels within it
 _CORNER_DARK: Final = 35.0  # levels along its lines, off what is usual there
+_OUTLINE_DARK: Final = 70.0  # the same where its shadow begins and ends
 _CORNER_SHADOW: Final = 9.0  # millimetres beside it
 
 
@@ -150,7 +151,7 @@ def model_corners(page: Page) -> None:
         for apart in (distance, *outlines):
             _subtract_beside(page, planes, apart, -reach)
             darker = (planes[1] - planes[0]).max(axis=2)
-            masked[:side, :side] |= (np.abs(apart) < reach) & (darker < _CORNER_DARK)
+            masked[:side, :side] |= (np.abs(apart) < reach) & (darker < _OUTLINE_DARK)
 
 
 def _legs(off: Mask, scale: float) -> tuple[float, float] | None:

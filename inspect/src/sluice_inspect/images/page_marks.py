@@ -12,12 +12,16 @@ from sluice_inspect.images.views import max_over_channels
 
 _FAINTEST: Final = 12.0  # levels of marks that are judged in full resolution alone
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
+_BLEEDING_MOST: Final = 26.0  # the same if it is blurred even more
+_BLEEDING_BLURRED: Final = 0.1  # share of its levels that its edges have, of something of any shape
 _BLEEDING_PARTS: Final = 20  # marks of text, unlike those of a box
 _BOX: Final = 12.0  # millimetres of such a box
 _BLEEDING_DARKER: Final = 0.97, 0.75  # share of it that is darker than the page, and where it is blurred even more
+_BLOTCH_NOISE: Final = 1.6  # the same on a noisy page, times the least contrast of a mark
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
 _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
 _SHADOW: Final = 0.7  # size of the shadow in a hole at most, as a share of the other part of it
+_HOLES_APART: Final = 17.0  # millimetres between punched holes at least: letters are nearer
 _STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
 _TINY: Final = 2.35  # millimetres of a tiny one of two, with the cells at its border
 _HOLES_LEAST: Final = 6.8  # the same of tiny ones, on long paper
@@ -26,6 +30,10 @@ _HOLE_DARK: Final = 120.0  # levels
 _WIRE_LEAST: Final = 8.8  # the same of its wire: shorter lines are strokes
 _WIRE_SLIM: Final = 6.0  # times as long as its width, with its shadow
 _BLUE: Final = 0.15  # share of the contrast of ink by which it takes more of the red light
+_PAIR_DARK: Final = 60.0  # levels of holes of several staples
+_PAIR_APART: Final = 4.0  # millimetres between them: letters are nearer
+_PAIRS_MOST: Final = 6
+_WIRE_ASIDE: Final = 1.6  # millimetres by which a wire is beside the line between its holes
 _LOW_STAPLE: Final = 25.0  # millimetres from both edges of a lower corner in which one lies
 _RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
 _CROSSING: Final = 30.0  # levels of the mark where two folds cross, at most
@@ -39,20 +47,32 @@ _GRID_LEAST, _GRID_MOST = 40, 3000  # such dots
 _FAINT: Final = 30.0  # levels
 _BORDER: Final = 4.0  # millimetres from the edge of a page
 _BORDER_LONG: Final = 4.5  # millimetres of a mark there that is no word
+_BORDER_FAINT: Final = 16.0  # levels of one that may be longer
+_BORDER_LONGEST: Final = 11.0
+_BORDER_NOISE: Final = 3.5  # contrast of one at most, times the least of a mark, on a noisy page
 _BORDER_MOST: Final = 5
+_ACROSS: Final = 20.0  # millimetres from both edges together up to which a mark lies across a corner
+_ACROSS_FAINT: Final = 26.0
 _LONE_MOST: Final = 20.0  # levels of a faint mark
 _LONE_LONG: Final = 8.0  # millimetres of it at most
 _LONE_FAR: Final = 14.0  # millimetres around it without a mark
 _ALONG: Final = 2.0, 4.0  # millimetres of a line along the edge: its width at most, its length at least
 _EDGE: Final = 7.0  # millimetres from the edge of a page in which a line along it, or from it, begins
 _THIN: Final = 1.6  # millimetres of a streak, with the cells at its border
+_THIN_CELLS: Final = 3.05  # the same in cells, of few pixels
 _STREAK: Final = 10.0  # the same of its length
+_STREAK_BEGINS: Final = 3.5  # millimetres from the edge in which one begins that may be so short
+_STREAK_INSIDE: Final = 40.0
 _STREAK_FAINT: Final = 13.0  # levels of one of which pieces are seen that reach no edge
 _STREAKS_MOST: Final = 8
 _CORNER: Final = (7.0, 56.0)  # millimetres of a corner that is folded over; a letter is smaller
 _OUTLINES: Final = 5  # straight lines of its outline
 _FLAT: Final = 0.99  # share of a page that has the same level, where there is no noise
 _ALONE: Final = 2.5  # millimetres around it without a mark
+_SOFT: Final = 0.25  # share of its contrast by which a soft mark differs from the mean around each place
+_SOFT_REACH: Final = 1.1  # millimetres of that mean
+_SOFT_LONG: Final = 20.0  # millimetres of such a mark at most
+_SOFT_MOST: Final = 0.03  # share of the page that all of them take
 _HAIR: Final = 12.0  # millimetres of a hair at most
 _HAIR_TAKES: Final = 11.0  # levels that it takes of a line of pixels across it, times their millimetres
 _HAIRS_MOST: Final = 4
@@ -78,8 +98,10 @@ def mask_handling(page: Page) -> None:
         *_crossings(page, parts),
     ]
     is_flat = _is_flat(page)
+    border = [*_at_border(page, parts, width, height), *_at_corner(parts, width, height)]
+    handled += [part for part in border if not is_flat or part.contrast < _BORDER_FAINT]
     if not is_flat:
-        handled += [*_at_border(parts, width, height), *_streaks(parts, width, height)]
+        handled += _streaks(parts, width, height)
     reach = max(1.5, 8 / page.scale)  # as far as blocks of a JPEG reach
     for part in handled:
         mask_part(page, part, reach)
@@ -91,6 +113,7 @@ def mask_handling(page: Page) -> None:
     if not is_flat:
         for part in _lone([part for part in beyond_doubt(page, everything) if id(part) not in known]):
             mask_part(page, part, 0.7)
+        _mask_soft(page)
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
     seen = [part for part in seen if id(part) not in known]
@@ -100,6 +123,26 @@ def mask_handling(page: Page) -> None:
     for part in specks + (_hairs(page, seen, specks) if len(specks) >= _DUSTY else []):
         mask_part(page, part, 0.7)
         _mask_rings(page, part)
+
+
+def _mask_soft(page: Page) -> None:
+    """Mask marks without any edge, which shadows leave where they meet the border of the page."""
+    parts = unexplained(page)
+    if not parts:
+        return
+    edges = max_over_channels(np.abs(page.levels - blurred(page.levels, max(1, round(_SOFT_REACH * page.scale)))))
+    soft = []
+    for part in parts:
+        box = np.s_[
+            round(part.top * page.scale) : round(part.bottom * page.scale),
+            round(part.left * page.scale) : round(part.right * page.scale),
+        ]
+        is_small = max(part.width, part.height) <= _SOFT_LONG
+        if is_small and float(np.percentile(edges[box], 95)) <= _SOFT * part.contrast:
+            soft.append(part)
+    if sum(part.width * part.height for part in soft) <= _SOFT_MOST * page.masked.size / page.scale**2:
+        for part in soft:
+            mask_part(page, part, 0.7)
 
 
 def _is_flat(page: Page) -> bool:
@@ -250,19 +293,34 @@ def _crossings(page: Page, parts: list[Part]) -> list[Part]:
     ]
 
 
-def _at_border(parts: list[Part], width: float, height: float) -> list[Part]:
+def _at_border(page: Page, parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the faint marks at the border of a page: lines along it, and the few where shadows and folds meet it."""
     lines, spots = [], []
     for part in parts:
-        if part.contrast >= _FAINT:
+        if part.contrast >= max(_FAINT, _BORDER_NOISE * page.threshold):
             continue
         aside, above = min(part.left, width - part.right), min(part.top, height - part.bottom)
         thin, long = (part.width, part.height) if aside < above else (part.height, part.width)
         if min(aside, above) < _EDGE and thin <= _ALONG[0] and long >= _ALONG[1]:
             lines.append(part)
-        elif min(aside, above) < _BORDER and max(part.width, part.height) <= _BORDER_LONG:
+        elif min(aside, above) < _BORDER and max(part.width, part.height) <= (
+            _BORDER_LONG if part.contrast >= _BORDER_FAINT else _BORDER_LONGEST
+        ):
             spots.append(part)
-    return lines + (spots if len(spots) <= _BORDER_MOST else [])
+    return lines + (spots if sum(part.size > 2 for part in spots) <= _BORDER_MOST else [])
+
+
+def _at_corner(parts: list[Part], width: float, height: float) -> list[Part]:
+    """Return what lies across a corner of the page, so near to it that nothing is written there."""
+    found = []
+    for part in parts:
+        y, x = ((part.cells + 0.5) * part.unit).T
+        beside = np.minimum(x, width - x) + np.minimum(y, height - y)
+        most = _ACROSS if part.contrast >= _BORDER_FAINT else _ACROSS_FAINT
+        is_outermost = min(part.left, part.top, width - part.right, height - part.bottom) < _BORDER
+        if is_outermost and float(beside.max()) <= most:
+            found.append(part)
+    return found
 
 
 def _lone(parts: list[Part]) -> list[Part]:
@@ -276,7 +334,7 @@ def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the streaks of a feeder that begin or end on the page: thin lines from an edge, possibly in pieces."""
     streaks: list[Part] = []
     for along, across, length in ((1, 0, height), (0, 1, width)):
-        thin = [part for part in parts if part.far(across) - part.near(across) <= _THIN]
+        thin = [part for part in parts if part.far(across) - part.near(across) <= max(_THIN, _THIN_CELLS * part.unit)]
         thin = [part for part in thin if part.far(along) - part.near(along) >= 3 * part.unit]
         places = []
         while thin:
@@ -287,7 +345,9 @@ def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
             start, end = min(part.near(along) for part in line), max(part.far(along) for part in line)
             covered = sum(part.far(along) - part.near(along) for part in line) / (end - start)
             is_faint = max(part.contrast for part in line) < _STREAK_FAINT
-            is_from_edge = (start < _EDGE or end > length - _EDGE) and end - start >= _STREAK and covered > 0.6
+            # One that begins further inside, where a dark edge ended, is longer than a line of tiny letters.
+            least = _STREAK if min(start, length - end) < _STREAK_BEGINS else _STREAK_INSIDE
+            is_from_edge = min(start, length - end) < _EDGE and end - start >= least and covered > 0.6
             if is_from_edge or (is_faint and end - start > 0.5 * length):
                 places.append(first.centre[across])
                 streaks += line
@@ -349,13 +409,15 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
             row = [
                 part for part in round_ones if 4 < (depth - part.centre[across] if near else part.centre[across]) < 24
             ]
+            if any(abs(one.centre[along] - other.centre[along]) < _HOLES_APART for one, other in combinations(row, 2)):
+                continue
             for part in row:
                 mirrored = length - part.centre[along]
                 if any(
                     abs(other.centre[along] - mirrored) < 0.06 * length
                     and abs(other.centre[across] - part.centre[across]) < 4
-                    and 0.7 < other.width / part.width < 1.4
-                    and 0.7 < other.height / part.height < 1.4
+                    and 0.55 < other.width / part.width < 1.8  # half of one may be in its own shadow
+                    and 0.55 < other.height / part.height < 1.8
                     and (other is not part or len(row) % 2 == 1)
                     for other in row
                 ) and len(row) in {2, 3, 4, 6, 8}:
@@ -379,6 +441,9 @@ def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
                 if (width - part.left if right else part.right) < 34
                 and (height - part.top if low else part.bottom) < 34
             ]
+            pairs = _pairs_of_holes(corner, width, height)
+            staples += pairs
+            corner = [part for part in corner if all(part is not known for known in pairs)]
             if sum(part.contrast > 25 for part in corner) > 4:
                 continue
             dots = [part for part in corner if max(part.width, part.height) <= 3.6 and part.contrast > 25]
@@ -395,6 +460,39 @@ def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
                 if part.contrast > 40 and (not low or inset < _LOW_STAPLE) and _is_straight(part):
                     staples.append(part)
     return staples
+
+
+def _pairs_of_holes(corner: list[Part], width: float, height: float) -> list[Part]:
+    """Return the holes of one or several staples, and their wires: tiny dark dots, each as far from one other as a
+    staple is long.
+    """
+    holes = [part for part in corner if max(part.width, part.height) <= _TINY + 0.3 and part.contrast > _PAIR_DARK]
+    wires = [part for part in corner if part.contrast > 25 and all(part is not hole for hole in holes)]
+    if (
+        len(holes) % 2
+        or not 2 <= len(holes) <= _PAIRS_MOST
+        or any(math.dist(one.centre, other.centre) < _PAIR_APART for one, other in combinations(holes, 2))
+    ):
+        return []
+    found: dict[int, Part] = {}
+    for one, other in combinations(holes, 2):
+        is_cut = any(
+            min(part.left, part.top, width - part.right, height - part.bottom) < _BORDER for part in (one, other)
+        )
+        if not (_are_alike(one, other) or is_cut) or not (
+            _STAPLE[0] < math.dist(one.centre, other.centre) < _STAPLE[1]
+        ):
+            continue
+        found |= {id(one): one, id(other): other}
+        for wire in wires:
+            points = wire.cells[:, ::-1] * wire.unit + wire.unit / 2
+            ahead = np.subtract(other.centre, one.centre)
+            off = points - one.centre
+            aside = np.abs(off[:, 0] * ahead[1] - off[:, 1] * ahead[0]) / math.hypot(*ahead)
+            along = off @ ahead / (ahead @ ahead)
+            if aside.max() < _WIRE_ASIDE and along.min() > -0.1 and along.max() < 1.1:
+                found[id(wire)] = wire
+    return list(found.values()) if all(id(hole) in found for hole in holes) else []
 
 
 def _is_blue(page: Page, part: Part) -> bool:
@@ -449,12 +547,11 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
         parts = unexplained(page)
     if not parts or max(part.contrast for part in parts) <= _FAINTEST:
         return True
-    if np.percentile([part.contrast for part in parts], 95) > _BLEEDING:
+    strongest = float(np.percentile([part.contrast for part in parts], 95))
+    if strongest > _BLEEDING_MOST:
         return False
-    if is_text and max(part.contrast for part in parts) < _BLOTCH:
+    if is_text and max(part.contrast for part in parts) < max(_BLOTCH, _BLOTCH_NOISE * page.threshold):
         return True
-    if len(parts) < _BLEEDING_PARTS and not any(_is_box(part) for part in parts):
-        return False
     rest = page.levels - page.background
     rest[page.masked] = 0
     blurry = blurred(rest, max(1, round(0.5 * page.scale)))
@@ -466,11 +563,16 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
     # What the paper blurred has no edges: little is left without its own blur.
     edges = float(np.sqrt(max(np.square((rest - blurred(rest, 1))[marked]).mean() - page.noise**2, 0.0)))
     share = edges / float(np.abs(rest[marked]).max(axis=1).mean())
-    if share > (0.3 if darker >= _BLEEDING_DARKER[0] and len(parts) >= _BLEEDING_PARTS else 0.2):
+    is_faint = strongest <= _BLEEDING
+    is_blurred = share <= _BLEEDING_BLURRED
+    if len(parts) < _BLEEDING_PARTS and not is_blurred and not any(_is_box(part) for part in parts):
+        return False
+    if share > (0.3 if is_faint and darker >= _BLEEDING_DARKER[0] and len(parts) >= _BLEEDING_PARTS else 0.2):
         return False
     if share <= 0.2:
         blurry = blurred(rest, 1)
-    page.background += np.clip(blurry, -1.3 * _BLEEDING, 0)
+    # Beside something that is blurred so much, the background is too dark.
+    page.background += np.clip(blurry, -1.3 * _BLEEDING, _BLEEDING / 2 if is_blurred else 0)
     page.subdued = max(page.subdued, 0.4 * _BLEEDING)
     # What little is left is judged in full resolution.
     left = _LEFT if share > 0.2 else 2 * _LEFT

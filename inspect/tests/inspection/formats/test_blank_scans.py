@@ -121,6 +121,10 @@ def test_line_from_the_edge_is_a_streak_and_a_line_within_the_page_is_none() -> 
         assert picture_is_blank(grey_picture(page)) is blank
 
 
+def test_line_of_tiny_letters_beside_the_edge_is_no_streak() -> None:
+    assert not picture_is_blank(scan_judging.draw("tiny_letters", 13003).image)
+
+
 def test_word_on_a_corner_that_is_folded_over_is_not_blank() -> None:
     scan = scan_judging.draw("turned_corner", 103).image.convert("L").reduce(2)
     assert picture_is_blank(scan)
@@ -152,6 +156,10 @@ def test_spots_are_blank_only_where_a_punch_makes_them(places: list[tuple[int, i
     assert not picture_is_blank(grey_picture(with_holes(empty_page(), *places)))
     if len(places) == 1:
         assert picture_is_blank(grey_picture(with_holes(empty_page(), (28, 256), (28, 446))))
+
+
+def test_page_number_at_the_middle_of_the_foot_is_no_pair_of_holes() -> None:
+    assert not picture_is_blank(scan_judging.draw("page_number", 13002).image.convert("L"))
 
 
 def test_line_at_the_middle_that_ends_at_the_margins_and_a_stroke_across_a_fold_are_not_blank() -> None:
@@ -188,3 +196,33 @@ def test_frames_beyond_those_that_are_modelled_as_scans_are_not_blank() -> None:
     pages = [Image.new("L", (420, 420), 195)] * 7 + lit
     few, many = (inspect(io.BytesIO(animated(pages[:count], "TIFF")), filename="scans.tif") for count in (8, 9))
     assert (few.outcome, many.outcome) == ("blank", "ok")
+
+
+def with_dots(page: _Levels, *places: tuple[int, int]) -> _Levels:
+    for left, top in places:
+        page[top : top + 5, left : left + 5] -= 130
+    return page
+
+
+@each_row(
+    ("dots", "blank"),
+    [
+        ([(20, 20), (44, 28), (30, 50), (54, 44)], True),  # two staples were pulled out
+        ([(20, 20), (44, 28), (30, 50)], False),  # of one of three a second is missing
+        ([(20, 20), (26, 20), (32, 20), (38, 20), (44, 20), (50, 20)], False),  # letters
+        ([(220, 320), (244, 328), (230, 350), (254, 344)], False),  # in the middle of the page
+    ],
+    ids=["two staples", "three dots", "a row", "in the middle"],
+)
+def test_dots_are_the_holes_of_staples_only_in_a_corner_and_in_pairs(
+    dots: list[tuple[int, int]], *, blank: bool
+) -> None:
+    assert picture_is_blank(grey_picture(with_dots(empty_page(), *dots))) is blank
+
+
+def test_spot_is_light_if_it_has_no_edge_and_a_mark_if_it_has_one() -> None:
+    y, x = np.mgrid[0:702, 0:496]
+    away = np.hypot(x - 250, y - 300)
+    soft, sharp = 40 * np.exp(-((away / 9) ** 2)), 40.0 * (away < 9)
+    for spot, blank in ((soft, True), (sharp, False)):
+        assert picture_is_blank(grey_picture((empty_page() - spot).astype(np.float32))) is blank

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
+from PIL import Image, ImageChops
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.images.blank import NOISE_MAX, is_empty_scan, picture_is_blank
@@ -131,7 +132,7 @@ def _is_drawn(page: pdfium.PdfPage, pictures: list[pdfium.PdfImage], *, is_scan:
         return True
     bitmap = page.render(scale=scale)
     try:
-        return not picture_is_blank(bitmap.to_pil(), is_page=True, is_scan=is_scan)
+        return not picture_is_blank(_without_equal_channels(bitmap.to_pil()), is_page=True, is_scan=is_scan)
     finally:
         bitmap.close()
 
@@ -139,9 +140,18 @@ def _is_drawn(page: pdfium.PdfPage, pictures: list[pdfium.PdfImage], *, is_scan:
 def _is_empty_scan(page: pdfium.PdfPage, scale: float) -> bool:
     bitmap = page.render(scale=scale)
     try:
-        return is_empty_scan(bitmap.to_pil(), is_page=True)
+        return is_empty_scan(_without_equal_channels(bitmap.to_pil()), is_page=True)
     finally:
         bitmap.close()
+
+
+def _without_equal_channels(page: Image.Image) -> Image.Image:
+    """Return a grey page, which is rendered in three equal channels, with one: it takes a third of the time."""
+    if page.mode != "RGB":
+        return page
+    red, green, blue = page.split()
+    is_grey = not (ImageChops.difference(red, green).getbbox() or ImageChops.difference(green, blue).getbbox())
+    return red if is_grey else page
 
 
 def _render(page: pdfium.PdfPage, scale: float, *, grayscale: bool = False) -> _Pixels:
