@@ -12,7 +12,7 @@ from sluice_inspect.images.views import max_over_channels
 
 _FAINTEST: Final = 12.0  # levels of marks that are judged in full resolution alone
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
-_BLEEDING_MOST: Final = 26.0  # the same if it is blurred even more
+_BLEEDING_MOST: Final = 26.0  # the same of a box that is blurred even more
 _BLEEDING_BLURRED: Final = 0.1  # share of its levels that its edges have, of something of any shape
 _BLEEDING_PARTS: Final = 20  # marks of text, unlike those of a box
 _BOX: Final = 12.0  # millimetres of such a box
@@ -30,9 +30,10 @@ _HOLE_DARK: Final = 120.0  # levels
 _WIRE_LEAST: Final = 8.8  # the same of its wire: shorter lines are strokes
 _WIRE_SLIM: Final = 6.0  # times as long as its width, with its shadow
 _BLUE: Final = 0.15  # share of the contrast of ink by which it takes more of the red light
-_PAIR_DARK: Final = 60.0  # levels of holes of several staples
+_PAIR_DARK: Final = 45.0  # levels of holes of several staples
 _PAIR_APART: Final = 4.0  # millimetres between them: letters are nearer
 _PAIRS_MOST: Final = 6
+_WIRE_LEAST_DARK: Final = 8.0  # levels of a wire between two holes
 _WIRE_ASIDE: Final = 1.6  # millimetres by which a wire is beside the line between its holes
 _LOW_STAPLE: Final = 25.0  # millimetres from both edges of a lower corner in which one lies
 _RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
@@ -60,6 +61,7 @@ _ALONG: Final = 2.0, 4.0  # millimetres of a line along the edge: its width at m
 _EDGE: Final = 7.0  # millimetres from the edge of a page in which a line along it, or from it, begins
 _THIN: Final = 1.6  # millimetres of a streak, with the cells at its border
 _THIN_CELLS: Final = 3.05  # the same in cells, of few pixels
+_THIN_LONG: Final = 2.4  # the same of one that is long
 _STREAK: Final = 10.0  # the same of its length
 _STREAK_BEGINS: Final = 3.5  # millimetres from the edge in which one begins that may be so short
 _STREAK_INSIDE: Final = 40.0
@@ -334,7 +336,12 @@ def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the streaks of a feeder that begin or end on the page: thin lines from an edge, possibly in pieces."""
     streaks: list[Part] = []
     for along, across, length in ((1, 0, height), (0, 1, width)):
-        thin = [part for part in parts if part.far(across) - part.near(across) <= max(_THIN, _THIN_CELLS * part.unit)]
+        thin = [
+            part
+            for part in parts
+            if part.far(across) - part.near(across)
+            <= max(_THIN, _THIN_CELLS * part.unit, min(_THIN_LONG, 0.014 * (part.far(along) - part.near(along))))
+        ]
         thin = [part for part in thin if part.far(along) - part.near(along) >= 3 * part.unit]
         places = []
         while thin:
@@ -467,7 +474,7 @@ def _pairs_of_holes(corner: list[Part], width: float, height: float) -> list[Par
     staple is long.
     """
     holes = [part for part in corner if max(part.width, part.height) <= _TINY + 0.3 and part.contrast > _PAIR_DARK]
-    wires = [part for part in corner if part.contrast > 25 and all(part is not hole for hole in holes)]
+    wires = [part for part in corner if part.contrast > _WIRE_LEAST_DARK and all(part is not hole for hole in holes)]
     if (
         len(holes) % 2
         or not 2 <= len(holes) <= _PAIRS_MOST
@@ -479,20 +486,21 @@ def _pairs_of_holes(corner: list[Part], width: float, height: float) -> list[Par
         is_cut = any(
             min(part.left, part.top, width - part.right, height - part.bottom) < _BORDER for part in (one, other)
         )
-        if not (_are_alike(one, other) or is_cut) or not (
-            _STAPLE[0] < math.dist(one.centre, other.centre) < _STAPLE[1]
-        ):
+        if not _STAPLE[0] < math.dist(one.centre, other.centre) < _STAPLE[1]:
             continue
-        found |= {id(one): one, id(other): other}
-        for wire in wires:
-            points = wire.cells[:, ::-1] * wire.unit + wire.unit / 2
-            ahead = np.subtract(other.centre, one.centre)
-            off = points - one.centre
-            aside = np.abs(off[:, 0] * ahead[1] - off[:, 1] * ahead[0]) / math.hypot(*ahead)
-            along = off @ ahead / (ahead @ ahead)
-            if aside.max() < _WIRE_ASIDE and along.min() > -0.1 and along.max() < 1.1:
-                found[id(wire)] = wire
+        between = [wire for wire in wires if _is_between(wire, one, other)]
+        if _are_alike(one, other) or is_cut or between:
+            found |= {id(part): part for part in (one, other, *between)}
     return list(found.values()) if all(id(hole) in found for hole in holes) else []
+
+
+def _is_between(wire: Part, one: Part, other: Part) -> bool:
+    """Return whether a part lies on the line between two holes."""
+    ahead = np.subtract(other.centre, one.centre)
+    off = wire.cells[:, ::-1] * wire.unit + wire.unit / 2 - one.centre
+    aside = np.abs(off[:, 0] * ahead[1] - off[:, 1] * ahead[0]) / math.hypot(*ahead)
+    along = off @ ahead / (ahead @ ahead)
+    return bool(aside.max() < _WIRE_ASIDE and along.min() > -0.1 and along.max() < 1.1)
 
 
 def _is_blue(page: Page, part: Part) -> bool:
@@ -548,7 +556,7 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
     if not parts or max(part.contrast for part in parts) <= _FAINTEST:
         return True
     strongest = float(np.percentile([part.contrast for part in parts], 95))
-    if strongest > _BLEEDING_MOST:
+    if strongest > (_BLEEDING_MOST if len(parts) < _BLEEDING_PARTS else _BLEEDING):
         return False
     if is_text and max(part.contrast for part in parts) < max(_BLOTCH, _BLOTCH_NOISE * page.threshold):
         return True
