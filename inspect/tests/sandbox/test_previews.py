@@ -17,6 +17,7 @@ from tests.sandbox.conftest import OpenSandbox, Seal
 # By the name of the format: the kind of its preview, and its size if that is not the size of the sample.
 _SHOWN: Mapping[str, tuple[str, tuple[int, int]]] = {
     **dict.fromkeys(("avif", "bmp", "gif", "heic", "j2k", "jp2", "jpeg", "png", "tiff", "webp"), ("picture", (64, 64))),
+    "pdf": ("page", (200, 167)),
 }
 
 

@@ -12,6 +12,7 @@ from sluice_inspect import registry
 from sluice_inspect.format import Family, Format
 from sluice_inspect.inspection import identify
 from sluice_inspect.office.default_password import decrypted
+from sluice_inspect.previews.pages import draw_page
 from sluice_inspect.previews.pictures import draw_picture
 from sluice_inspect.report import Encrypted, Finding, InspectionError, Limits, TooComplex, Unsafe, Unsupported
 from sluice_inspect.source import MemoryBacked, Source
@@ -62,6 +63,8 @@ def _draw(source: Source, filename: str, side: int, limits: Limits) -> Drawing:
         raise Unsupported("the format of the file is not known")
     if found.family is Family.PICTURE:
         return Drawing("picture", draw_picture(source, found.name, side, limits))
+    if found.name == "pdf":
+        return Drawing("page", draw_page(source, side))
     raise Unsupported(f"nothing of {found.name} files is drawn")
 
 
