@@ -14,10 +14,17 @@ from tests.inspection.formats.image_samples import chess_board, encoded
 from tests.rows import each_row
 from tests.sandbox.conftest import OpenSandbox, Seal
 
+_SHEET = (141, 200)
 # By the name of the format: the kind of its preview, and its size if that is not the size of the sample.
 _SHOWN: Mapping[str, tuple[str, tuple[int, int]]] = {
     **dict.fromkeys(("avif", "bmp", "gif", "heic", "j2k", "jp2", "jpeg", "png", "tiff", "webp"), ("picture", (64, 64))),
     "pdf": ("page", (200, 167)),
+    **dict.fromkeys(("avi", "mkv", "mov", "mp4", "webm"), ("frame", (64, 64))),
+    **dict.fromkeys(("7z", "bz2", "gz", "lz4", "rar", "tar", "xz", "zip", "zst"), ("members", _SHEET)),
+    **dict.fromkeys(("csv", "eml", "html", "json", "md", "rtf", "svg", "text", "xml", "yaml"), ("text", _SHEET)),
+    **dict.fromkeys(
+        ("doc", "docx", "epub", "msg", "odp", "ods", "odt", "ppt", "pptx", "xls", "xlsx"), ("text", _SHEET)
+    ),
 }
 
 

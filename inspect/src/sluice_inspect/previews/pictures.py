@@ -1,4 +1,4 @@
-"""A raster picture in small: its first frame, upright, over white, in red, green and blue."""
+"""A picture, or the first one of a film, in small: upright, over white, in red, green and blue."""
 
 from __future__ import annotations
 
@@ -55,6 +55,14 @@ def draw_picture(source: Source, format_name: str, side: int, limits: Limits) ->
             if isinstance(error, RuntimeError) and "memory" in str(error):
                 raise TooComplex(str(error)) from error
             raise Corrupt(f"the picture does not decode: {error}") from error
+
+
+def draw_frame(source: Source, demuxer: str, side: int) -> Image.Image:
+    """Return the first picture of a film. Raise as `draw_picture` does, and `Unsupported` for sound alone."""
+    frame = first_frame(source, demuxer)
+    if frame is None:
+        raise Corrupt("no picture of the film decodes")
+    return fit(frame, side)
 
 
 def fit(picture: Image.Image, side: int) -> Image.Image:

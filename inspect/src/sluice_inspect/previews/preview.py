@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,13 +12,23 @@ from sluice_inspect import registry
 from sluice_inspect.format import Family, Format
 from sluice_inspect.inspection import identify
 from sluice_inspect.office.default_password import decrypted
+from sluice_inspect.previews import office, texts
+from sluice_inspect.previews.members import list_members
 from sluice_inspect.previews.pages import draw_page
-from sluice_inspect.previews.pictures import draw_picture
+from sluice_inspect.previews.pictures import draw_frame, draw_picture
+from sluice_inspect.previews.sheet import draw_sheet
+from sluice_inspect.previews.texts import mail_text, plain_text
 from sluice_inspect.report import Encrypted, Finding, InspectionError, Limits, TooComplex, Unsafe, Unsupported
+from sluice_inspect.sniff import is_plain_text
 from sluice_inspect.source import MemoryBacked, Source
 
 _LIMITS: Final = Limits()
 _SAMPLE_SIDE: Final = 200
+_READERS: Final = {**texts.READERS, **office.READERS}
+# By the names of formats, what FFmpeg calls them.
+_DEMUXERS: Final[Mapping[str, str]] = {
+    "avi": "avi", "mkv": "matroska", "mov": "mov", "mp4": "mp4", "ogg": "ogg", "webm": "matroska",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +68,22 @@ def draw_preview(source: Source, filename: str, side: int, limits: Limits = _LIM
 
 
 def _draw(source: Source, filename: str, side: int, limits: Limits) -> Drawing:
-    found, _content_type = identify(source, filename, limits)
+    found, content_type = identify(source, filename, limits)
     if found is None:
+        if source.size and is_plain_text(source):
+            read = mail_text if content_type == "message/rfc822" else plain_text
+            return Drawing("text", draw_sheet(read(source, limits), side))
         raise Unsupported("the format of the file is not known")
     if found.family is Family.PICTURE:
         return Drawing("picture", draw_picture(source, found.name, side, limits))
     if found.name == "pdf":
         return Drawing("page", draw_page(source, side))
+    if found.name in _DEMUXERS:
+        return Drawing("frame", draw_frame(source, _DEMUXERS[found.name], side))
+    if found.name in _READERS:
+        return Drawing("text", draw_sheet(_READERS[found.name](source, limits), side))
+    if found.family is Family.ARCHIVE:
+        return Drawing("members", draw_sheet(list_members(source, found, filename, limits), side))
     raise Unsupported(f"nothing of {found.name} files is drawn")
 
 
