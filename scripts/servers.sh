@@ -18,6 +18,7 @@ have() {
     openssh-client) command -v ssh-keygen >/dev/null ;;
     libarchive-tools) command -v bsdtar >/dev/null ;;
     p7zip-full) command -v 7z >/dev/null ;;
+    poppler-utils) command -v pdftoppm >/dev/null ;;
     libc-icap-mod-virus-scan) compgen -G '/usr/lib/*/c_icap/virus_scan.so' >/dev/null ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
     libarchive13) PATH=$PATH:/sbin ldconfig -p | grep 'libarchive\.so\.13' >/dev/null ;;
@@ -57,7 +58,7 @@ browser=chromium-headless-shell
 if have chromium && ! have "$browser" || ! grep -qs '^ID=debian' /etc/os-release; then browser=chromium; fi
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles c-icap libc-icap-mod-virus-scan redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full unzip busybox "$browser" golang-go zsh fish groff-base openssh-client "$@"; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles c-icap libc-icap-mod-virus-scan redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full poppler-utils unzip busybox "$browser" golang-go zsh fish groff-base openssh-client "$@"; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] || install_missing "${missing[@]}"

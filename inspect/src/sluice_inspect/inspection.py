@@ -109,6 +109,12 @@ def inspect_file(file: File, *, filename: str | None = None, limits: Limits = _D
     return replace(report, ms=round((time.perf_counter() - started) * 1000, 3))
 
 
+def identify(source: Source, filename: str, limits: Limits = _DEFAULT_LIMITS) -> tuple[Format | None, str]:
+    """Return the format that the content is, None if it is not known, and its media type, as the report has them."""
+    file_type = _identify(source, extension_of(filename), limits)
+    return file_type.format, file_type.content_type
+
+
 def _inspect(source: Source, extension: str, limits: Limits) -> Report:
     document = decrypted(source)
     if document is None:

@@ -70,6 +70,20 @@ def hash_members_weak(fd: int, filename: str, buffer: SharedBufferWriter) -> Map
     return digests.hash_members(fd, buffer, weak=True)
 
 
+def preview_200(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
+    """Write the pixels of a preview of at most 200 pixels a side to `buffer`."""
+    from sluice_inspect.previews import preview
+
+    return preview.write_preview(fd, filename, 200, buffer.write)
+
+
+def preview_1200(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
+    """Write the pixels of a preview of at most 1,200 pixels a side to `buffer`."""
+    from sluice_inspect.previews import preview
+
+    return preview.write_preview(fd, filename, 1200, buffer.write)
+
+
 def _scan(
     file: int | Source, filename: str, buffer: SharedBufferWriter | None = None, *, everything: bool = False
 ) -> Mapping[str, object]:
@@ -103,7 +117,17 @@ def _complete(function: Callable[..., Mapping[str, object]]) -> Callable[..., Ma
 
 JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
     function.__name__: _complete(function)
-    for function in (check, scan, check_and_scan, extract_hidden, extract_all, hash_members, hash_members_weak)
+    for function in (
+        check,
+        scan,
+        check_and_scan,
+        extract_hidden,
+        extract_all,
+        hash_members,
+        hash_members_weak,
+        preview_200,
+        preview_1200,
+    )
 }
 
 
@@ -111,6 +135,7 @@ def preload() -> None:
     """Load what a confined worker can no longer load: every parser, and every codec that a file could name."""
     late_imports.load_all()
     from sluice_inspect import inspection
+    from sluice_inspect.previews import preview
     from sluice_inspect.threats import digests
     from sluice_inspect.threats import scan as threats
 
@@ -120,6 +145,7 @@ def preload() -> None:
     inspection.preload()
     threats.preload()
     digests.preload()
+    preview.preload()
 
 
 def load_checks(names: Sequence[str]) -> None:

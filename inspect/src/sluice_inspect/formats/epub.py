@@ -3,7 +3,7 @@
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -86,6 +86,20 @@ def _examine(source: Source, limits: Limits) -> Examination:
     pages = sum(len(package.pages) for package in packages)
     measures = {"parts": len(document.archive.by_name), "pages": pages, "unpacked_bytes": unpacked}
     return Examination(measures, lambda: _blank(document.with_new_budget(), packages))
+
+
+def page_parts(document: ZipDocument) -> Iterator[str]:
+    """Yield the parts of a book that are its pages in XHTML, in reading order. Raise `Encrypted` behind a licence."""
+    encryption = _Encryption()
+    document.read(_ENCRYPTION_PART, encryption)
+    if encryption.needs_key:
+        raise Encrypted("the book is protected by a password or a licence")
+    for name in _package_names(document):
+        package = PackageDocument(name)
+        document.read(name, package)
+        for page in package.pages:
+            if page is not None and page.media_type in _PAGE_TYPES and document.has(page.part):
+                yield page.part
 
 
 def _blank(document: ZipDocument, packages: Sequence["PackageDocument"]) -> str | None:

@@ -140,6 +140,15 @@ def _text(container: CompoundFile, mail: Entry, number: int) -> str:
     return ""
 
 
+def message_text(container: CompoundFile) -> tuple[str, str, str]:
+    """Return the subject of a message, its text, and its text as a web page; empty where it has none."""
+    subject = next(filter(None, (_text(container, container.root, number) for number in _SUBJECTS)), "")
+    page = _property_stream(container.root, _HTML, _BINARY, _TEXT_8_BITS, _TEXT)
+    markup = b"" if page is None else container.read(page, _MAX_BODY_BYTES)
+    encoding = "utf-16-le" if page is not None and page.name.lower().endswith("001f") else "latin-1"
+    return subject, _text(container, container.root, _BODY), markup.decode(encoding, "replace")
+
+
 def _has_content(attachment: Entry) -> bool:
     return any(
         name.startswith(_ATTACHED) and (not entry.is_stream or entry.size)

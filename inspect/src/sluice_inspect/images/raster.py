@@ -110,7 +110,7 @@ def decode_frames(
     summary = FrameSummary()
     partial: dict[str, Measure] = {}
     try:
-        with _pillow(limits):
+        with pillow(limits):
             # Frames are judged one by one and dropped: a long animation does not fit into memory.
             for frame in ImageSequence.Iterator(Image.open(stream, formats=[plugin])):
                 # A still is complete however long it took.
@@ -130,7 +130,7 @@ def decode_frames(
 
 def decode_still(stream: BinaryIO, plugin: str, limits: Limits) -> Image.Image:
     """Decode the first frame with one Pillow plugin. Raises as `decode_frames` does."""
-    with _pillow(limits):
+    with pillow(limits):
         picture = Image.open(stream, formats=[plugin])
         picture.load()
         return picture
@@ -154,7 +154,7 @@ def _even_colour(frame: Image.Image) -> tuple[int, ...]:
 
 
 @contextmanager
-def _pillow(limits: Limits) -> Iterator[None]:
+def pillow(limits: Limits) -> Iterator[None]:
     """Run Pillow with our pixel limit, without its warnings, and translate its errors to `InspectionError`."""
     # Pillow's own limit is lower than ours, and it warns long before it refuses.
     previous_limit = Image.MAX_IMAGE_PIXELS

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
+from PIL import Image
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.format import Examination
@@ -78,6 +79,8 @@ _MOST_SAMPLES: Final = 1 << 16
 _WARM_UP_PACKETS: Final = 10  # of sound after the start of a stretch: MP3 frames use bytes of earlier ones
 _PACKETS_MOST: Final = 600_000  # that are read, 5 us each, of a recording that is decoded in stretches
 _PACKETS_PER_DEADLINE_CHECK: Final = 256
+_PACKETS_TO_FIRST_FRAME: Final = 200
+_THINNEST: Final = Fraction(1, 4)  # pixels that are wider or higher are taken for square ones
 
 
 def play(
@@ -141,6 +144,46 @@ def describe(source: Source, demuxer: str) -> Mapping[str, Measure]:
             return playback.measure(container)
     except InspectionError:
         return {}
+
+
+def first_frame(source: Source, demuxer: str) -> Image.Image | None:
+    """Return the first picture of a film as it is shown, None if it has none that decodes.
+
+    Raise as `play` does if the container cannot be opened.
+    """
+    if not INSTALLED:
+        raise Unsupported("PyAV is not installed")
+    playback = _Playback()
+    with _open_container(source.open(), demuxer, "") as container:
+        playback.choose_streams(container)
+        films = [each for each in container.streams.video if each.index in playback.tracks]
+        if not films:
+            raise Unsupported("the file holds no moving pictures that are decoded here")
+        film = films[0]
+        packets = islice(container.demux(film), _PACKETS_TO_FIRST_FRAME)
+        while True:
+            try:
+                packet = next(packets, None)
+                if packet is None:
+                    return None
+                for frame in packet.decode():
+                    return _shown(frame, film.sample_aspect_ratio)
+            except MemoryError:  # PyAV's own is an FFmpegError as well
+                raise
+            except (av.error.InvalidDataError, EOFError):
+                continue
+            except av.error.FFmpegError as error:
+                raise Unsupported(f"FFmpeg cannot decode the film: {error.strerror}") from error
+
+
+def _shown(frame: "av.VideoFrame", pixel_shape: Fraction | None) -> Image.Image:
+    """Return a frame with square pixels, turned as the film says."""
+    # In one thread, since the sandbox allows no more.
+    pixels = av.video.reformatter.VideoReformatter().reformat(frame, format="rgb24", threads=1).to_ndarray()
+    picture = Image.fromarray(pixels)
+    if pixel_shape and _THINNEST < pixel_shape < 1 / _THINNEST:
+        picture = picture.resize((max(1, round(picture.width * pixel_shape)), picture.height))
+    return picture.rotate(frame.rotation, expand=True) if frame.rotation else picture
 
 
 def _metadata_options(version: str) -> dict[str, Any]:

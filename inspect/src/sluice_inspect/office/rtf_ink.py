@@ -3,7 +3,7 @@
 # comments, shapes, objects, borders and pictures that show something do. In doubt (metafiles) it is ink.
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -35,6 +35,13 @@ _INK_WORDS: Final = _words("""
     bullet chdate chdpa chdpl chftn chpgn chtime do emdash endash ldblquote lquote object objattph rdblquote rquote
     sectnum
 """)
+# The text that control words stand for.
+_WRITTEN: Final[Mapping[bytes, str]] = {
+    **dict.fromkeys(_words("par line row sect page"), "\n"),
+    **dict.fromkeys(_words("tab cell nestcell"), "\t"),
+    b"bullet": "\u2022", b"emdash": "\u2014", b"endash": "\u2013", b"ldblquote": "\u201c", b"lquote": "\u2018",
+    b"rdblquote": "\u201d", b"rquote": "\u2019",
+}  # fmt: skip
 _LINES: Final = _words("""
     brdrs brdrth brdrsh brdrdb brdrdot brdrdash brdrhair brdrdashsm brdrdashd brdrdashdd brdrdashdot brdrdashdotdot
     brdrtriple brdrwavy brdrwavydb brdrtnthsg brdrthtnsg brdrtnthtnsg brdrtnthmg brdrthtnmg brdrtnthlg brdrthtnlg
@@ -59,6 +66,16 @@ def has_rtf_ink(tokens: Iterable[Token], limits: Limits) -> bool:
         if not ink.needs(token):
             break
     return ink.shows_something
+
+
+def rtf_text(tokens: Iterable[Token], limits: Limits, most: int) -> str:
+    """Return the text on the pages of a document, at least `most` characters of a longer one."""
+    text = _RtfText(limits)
+    for token in tokens:
+        if not text.needs(token) or text.size >= most:
+            break
+    # Letters beyond the first 65,536 come as two halves.
+    return "".join(text.parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class _InkFound(Exception):
@@ -250,3 +267,43 @@ class RtfInk:
         except ValueError:
             return True
         return bool(content) and (not picture.is_bitmap or not embedded_is_blank(io.BytesIO(content), self._limits))
+
+
+class _RtfText(RtfInk):
+    """Keeps the text that a document shows, to the end of the document."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self.parts: list[str] = []
+        self.size = 0
+
+    def needs(self, token: Token) -> bool:
+        """Read a token. Return whether there is time for another one."""
+        try:
+            self._handlers[token.type](token)
+        except _InkFound:
+            if len(self._groups) > _MAX_DEPTH:
+                return False
+        self._count += 1
+        return self._count % _CLOCK_INTERVAL != 0 or not self._deadline.has_passed
+
+    def _on_word(self, token: Token) -> None:
+        if token.text in _WRITTEN:
+            self._add_text(_WRITTEN[token.text])
+        super()._on_word(token)
+
+    def _on_text(self, token: Token) -> None:
+        if self._group.picture is None:  # which may be large, and is not drawn
+            super()._on_text(token)
+
+    def _on_binary(self, token: Token) -> None:
+        """Leave out the data of a picture."""
+
+    def _add_text(self, text: str) -> None:
+        group = self._group
+        if not (group.off_page or group.textless or group.hidden or group.picture is not None):
+            self.parts.append(text)
+            self.size += len(text)
+
+    def _is_visible(self, _picture: _Picture) -> bool:
+        return False

@@ -13,13 +13,24 @@ from sluice_inspect.sandbox.sealed import Sealed
 # What a worker can be asked to do with a file. `check` checks its format, `scan` looks for known threats,
 # `check_and_scan` does both in one short run. `extract_hidden` scans and also writes the parts that clamd does not see
 # to a shared buffer, `extract_all` writes every part. `hash_members` writes the SHA-256 of every part, and
-# `hash_members_weak` its MD5 and SHA-1 as well.
-Job = Literal["check", "scan", "check_and_scan", "extract_hidden", "extract_all", "hash_members", "hash_members_weak"]
+# `hash_members_weak` its MD5 and SHA-1 as well. `preview_200` and `preview_1200` write the pixels of a preview whose
+# longer side has at most so many.
+Job = Literal[
+    "check",
+    "scan",
+    "check_and_scan",
+    "extract_hidden",
+    "extract_all",
+    "hash_members",
+    "hash_members_weak",
+    "preview_200",
+    "preview_1200",
+]
 
 _MB: Final = 1024**2
 # `check_and_scan` is an attempt: callers fall back to `check` and `scan`, each with its own limits, so this one must
-# fail fast.
-_ATTEMPT_CPU_SECONDS: Final = 2
+# fail fast. A preview is no reason to work on a file for long.
+_CPU_SECONDS_MOST: Final[Mapping[Job, int]] = {"check_and_scan": 2, "preview_200": 10, "preview_1200": 10}
 
 
 def is_attempt(job: Job) -> bool:
@@ -46,9 +57,7 @@ class JobLimits:
         """Return whole processor seconds and wall clock seconds of a job on a file of `size` bytes."""
         cpu_seconds = max(1, round(self.cpu_seconds + self.cpu_seconds_per_mb * size / _MB))
         wall_seconds = self.wall_seconds + self.wall_seconds_per_mb * size / _MB
-        if is_attempt(job):
-            return min(cpu_seconds, _ATTEMPT_CPU_SECONDS), wall_seconds
-        return cpu_seconds, wall_seconds
+        return min(cpu_seconds, _CPU_SECONDS_MOST.get(job, cpu_seconds)), wall_seconds
 
 
 class SandboxBroken(Exception):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,10 +20,14 @@ from sluice_inspect.formats.heif.items import HeifItem, HeifItems, declared_size
 from sluice_inspect.formats.heif.sample import sample_heic
 from sluice_inspect.images.raster import FrameSummary, require_within_limits
 from sluice_inspect.media.playback import play
-from sluice_inspect.report import Corrupt, Limits, Measure, Unsupported
+from sluice_inspect.report import Corrupt, Limits, Measure, TooComplex, Unsupported
 from sluice_inspect.source import Source
 
 _CODING: Final = b"hvc1"
+_APERTURE: Final = struct.Struct(">4LlLlL")
+# Of `irot` and `imir`, by their values (ISO/IEC 23008-12, 6.5.10 and 6.5.12).
+_ROTATIONS: Final = (Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
+_MIRRORS: Final = (Image.Transpose.FLIP_TOP_BOTTOM, Image.Transpose.FLIP_LEFT_RIGHT)
 _JOINED_MOST: Final = 64_000_000  # pixels; the tiles of a larger picture are decoded, not joined: it is never blank
 
 
@@ -49,6 +54,41 @@ def _examine_sequence(source: Source, boxes: Layout, limits: Limits) -> Examinat
     movie = read_movie(source)
     measures = {"trailing_bytes": movie.trailing}
     return play(source, "mov", Deadline(limits.soft_seconds), measures=measures, undecodable=movie.undecodable)
+
+
+def shown_picture(source: Source, limits: Limits) -> Image.Image | None:
+    """Return the first picture that viewers show, upright; None of a sequence, which is a film.
+
+    Raise as the examination does, and `TooComplex` for a picture of more tiles than are joined here.
+    """
+    items = read_items(source, read_boxes(source))
+    if items is None:
+        return None
+    item = items.shown()[0]
+    size = declared_size(source, item)
+    require_within_limits(limits, *(size if any(size) else (1, 1)))
+    picture = _HeicDecoding(source, items, limits).picture(item)
+    if picture is None:
+        raise TooComplex("the picture is larger than those that are put together here")
+    for box in item.properties:
+        value = source.read_at(box.body, min(box.end - box.body, _APERTURE.size))
+        if box.name == b"clap" and len(value) == _APERTURE.size:
+            picture = _cut(picture, *_APERTURE.unpack(value))
+        elif box.name == b"irot" and value and value[0] & 3:
+            picture = picture.transpose(_ROTATIONS[(value[0] & 3) - 1])
+        elif box.name == b"imir" and value:
+            picture = picture.transpose(_MIRRORS[value[0] & 1])
+    return picture
+
+
+def _cut(picture: Image.Image, *numbers: int) -> Image.Image:
+    """Return the part of a picture that is shown: its width, height and distance from the middle, all as fractions."""
+    if 0 in numbers[1::2]:
+        return picture
+    width, height, right, down = (above / below for above, below in zip(numbers[::2], numbers[1::2], strict=True))
+    left, top = round((picture.width - width) / 2 + right), round((picture.height - height) / 2 + down)
+    box = max(0, left), max(0, top), min(picture.width, left + round(width)), min(picture.height, top + round(height))
+    return picture.crop(box) if box[0] < box[2] and box[1] < box[3] else picture
 
 
 class _HeicDecoding:
@@ -82,7 +122,7 @@ class _HeicDecoding:
 
     def _add_frame(self, item: HeifItem, *, is_first: bool) -> None:
         try:
-            picture = self._picture(item)
+            picture = self.picture(item)
         except Unsupported:
             if is_first:
                 raise
@@ -94,7 +134,7 @@ class _HeicDecoding:
         else:
             self._summary.add(picture, self._limits)
 
-    def _picture(self, item: HeifItem) -> Image.Image | None:
+    def picture(self, item: HeifItem) -> Image.Image | None:
         """Decode one picture and its transparency. Return None if it decodes but is not joined here."""
         width, height = declared_size(self._source, item)
         picture: Image.Image | None = None
@@ -104,7 +144,7 @@ class _HeicDecoding:
             for part in self._items.coded_parts(item):
                 decoded = self._decode(part)
                 picture = decoded if part is item else None
-        if (alpha := self._items.alpha_of(self._source, item)) and (transparency := self._picture(alpha)) and picture:
+        if (alpha := self._items.alpha_of(self._source, item)) and (transparency := self.picture(alpha)) and picture:
             picture.putalpha(transparency.convert("L").resize(picture.size))
         return picture
 

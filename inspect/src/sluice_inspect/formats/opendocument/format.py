@@ -83,6 +83,13 @@ def _check_package(source: Source, limits: Limits) -> tuple[ZipDocument, Mapping
     }
 
 
+def has_encrypted_parts(document: ZipDocument) -> bool:
+    """Return whether the manifest of a document lists a part behind a password."""
+    manifest = _EncryptedParts()
+    document.read(MANIFEST, manifest)
+    return bool(manifest.parts)
+
+
 class _EncryptedParts(XmlTarget):
     """Names of the parts that the manifest lists as encrypted."""
 

@@ -1,0 +1,1 @@
+"""Previews: the first page of a document, or the picture, in small, as it is drawn in a locked child."""
