@@ -61,6 +61,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "install.md",
         "setup.md",
         "lifecycle.md",
+        "previews.md",
         "console.md",
         "operations.md",
         "runbooks.md",

@@ -36,6 +36,8 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     "limits of this one ([API keys](integrators.md#api-keys)).",
     errors.LinkRefused: "Ask for a new download URL. A link is valid only unchanged, and only until its expiry.",
     errors.NotFound: "Check the path and the id. Objects of another tenant and deleted objects get the same reply.",
+    errors.NoPreview: "Download the file instead. `errors` says why there is none; formats that have one are listed in"
+    " [previews](previews.md).",
     errors.MethodNotAllowed: "See the `Allow` header and [the API reference](reference/api.md).",
     errors.BodyStalled: "Send the upload again. Nothing was stored.",
     errors.HeadStalled: "Send the request again; the network or the client was too slow.",

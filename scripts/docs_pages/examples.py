@@ -38,6 +38,11 @@ VALUES: Final[Mapping[str, Any]] = {
     "is_active": True,
     "is_default": True,
     "key_prefix": "sl_live_4fZk81QmTzYc",
+    "size": 200,
+    "preview_url": (
+        "http://127.0.0.1:8000/api/v1/downloads/file_01kg8p7t4df8hb6cxy2wns0vqz/preview"
+        "?expires=1769861100&size=200&signature=…"
+    ),
     "last_downloaded_at": "2026-01-31T12:00:00Z",
     "last_used_at": None,
     "locale": "de",
@@ -419,6 +424,7 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
     ("get", "/api/v1/files"): "Files listed",
     ("get", "/api/v1/files/{file_id}"): "Download URL generated",
     ("get", "/api/v1/files/{file_id}/metadata"): "File metadata found",
+    ("get", "/api/v1/files/{file_id}/preview"): "Preview URL generated",
     ("get", "/api/v1/files/{file_id}/receipt"): "Receipt signed",
     ("delete", "/api/v1/files/{file_id}"): "File deleted",
     ("post", "/api/v1/files/bulk-delete"): "Job created",

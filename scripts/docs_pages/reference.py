@@ -315,8 +315,9 @@ _ELSEWHERE: Final = """
   or 503 if an engine is down, with the worst state; the operator's metrics token shows each engine. Neither needs a
   credential. [Operations](../operations.md#health) has the details.
 - `GET /.well-known/sluice-receipts.json` lists the public keys of [receipts](../receipts.md), without a credential.
-- `GET /api/v1/downloads/{file_id}` and `HEAD /api/v1/downloads/{file_id}`, with `expires` and `signature`, are the
-  download URLs of the local store, and with `disposition=inline` those of files that a browser shows. The signature is the credential: a changed or expired link is 403 before a database
+- `GET /api/v1/downloads/{file_id}`, `HEAD /api/v1/downloads/{file_id}` and `GET /api/v1/downloads/{file_id}/preview`, with `expires` and `signature`, are the
+  download URLs of the local store, with `disposition=inline` those of files that a browser shows, and those of
+  [previews](../previews.md). The signature is the credential: a changed or expired link is 403 before a database
   query. The file is sent as an attachment, with `ETag`, single byte ranges (206, 416) and `If-None-Match` (304). Files
   in a bucket are downloaded from the bucket itself.
 - `GET /api/v1/check-content/{token}` and `HEAD /api/v1/check-content/{token}` are what an

@@ -261,6 +261,8 @@ NOTES: Final[Mapping[tuple[str, str], str]] = {
         "Each call counts as one download. A URL of the local store stops working when the file is deleted; a URL of "
         "a bucket works until it expires."
     ),
+    ("get", "/api/v1/files/{file_id}/preview"): "[Previews](../previews.md) says what is drawn of which format.",
+    ("get", "/api/v1/quarantine/{file_id}/preview"): "[Previews](../previews.md) says what is drawn of which format.",
     ("get", "/api/v1/files"): "[Searching files](../files.md) says what is compared with how many files.",
     ("post", "/api/v1/files/bulk-delete"): "[Jobs](../jobs.md) says what a job does, and when it ends.",
     ("post", "/api/v1/files/bulk-restore"): "[Jobs](../jobs.md#restoring-many-files) has the rules.",

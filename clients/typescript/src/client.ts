@@ -123,6 +123,8 @@ export class Sluice {
     list: (query?: Query<"list_files"> & { [name: `metadata.${string}`]: string }) => this.#list("list_files", query),
     getDownloadUrl: (file_id: string, query?: Query<"get_download_url">) =>
       this.#call("get_download_url", { path: { file_id }, query }),
+    getPreviewUrl: (file_id: string, query?: Query<"get_preview_url">) =>
+      this.#call("get_preview_url", { path: { file_id }, query }),
     getMetadata: (file_id: string) => this.#call("get_file_metadata", { path: { file_id } }),
     getReceipt: (file_id: string) => this.#call("get_receipt", { path: { file_id } }),
     delete: (file_id: string) => this.#call("delete_file", { path: { file_id } }),
@@ -156,6 +158,9 @@ export class Sluice {
     /** The file in a ZIP archive with the password `infected`. */
     download: async (file_id: string): Promise<Blob> =>
       (await this.#request("download_quarantined_file", { path: { file_id } })).blob(),
+    /** A picture of the file as a PNG: nothing of it but pixels. */
+    preview: async (file_id: string, query?: Query<"preview_quarantined_file">): Promise<Blob> =>
+      (await this.#request("preview_quarantined_file", { path: { file_id }, query })).blob(),
     release: (file_id: string, body: Body<"release_quarantined_file">) =>
       this.#call("release_quarantined_file", { path: { file_id }, body }),
     refuse: (file_id: string, body: Body<"refuse_quarantined_file">) =>

@@ -160,6 +160,7 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("GET", _FILES): Scope.METADATA,
         ("GET", f"{_FILES}/{{file_id}}"): Scope.DOWNLOAD,
         ("GET", f"{_FILES}/{{file_id}}/metadata"): Scope.METADATA,
+        ("GET", f"{_FILE}/preview"): Scope.DOWNLOAD,
         ("GET", f"{_FILE}/receipt"): Scope.METADATA,
         ("DELETE", f"{_FILES}/{{file_id}}"): Scope.DELETE,
         ("POST", f"{_FILES}/bulk-delete"): Scope.DELETE,
@@ -177,6 +178,7 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("DELETE", f"{_FILE}/hold"): Scope.ADMIN,
         ("GET", _QUARANTINE): Scope.REVIEW,
         ("GET", f"{_IN_QUARANTINE}/download"): Scope.REVIEW,
+        ("GET", f"{_IN_QUARANTINE}/preview"): Scope.REVIEW,
         ("POST", f"{_IN_QUARANTINE}/release"): Scope.REVIEW,
         ("POST", f"{_IN_QUARANTINE}/refuse"): Scope.REVIEW,
         ("POST", f"{_IN_QUARANTINE}/rescan"): Scope.REVIEW,
@@ -232,6 +234,7 @@ CONTEXT_ROUTES: Final[frozenset[Route]] = frozenset(
         ("GET", _FILE),
         ("DELETE", _FILE),
         ("GET", f"{_FILE}/metadata"),
+        ("GET", f"{_FILE}/preview"),
         ("GET", f"{_FILE}/receipt"),
         ("POST", f"{_FILE}/restore"),
         ("POST", f"{_FILES}/bulk-delete"),
@@ -242,6 +245,7 @@ CONTEXT_ROUTES: Final[frozenset[Route]] = frozenset(
         ("POST", f"{_JOBS}/{{job_id}}/cancel"),
         ("GET", _QUARANTINE),
         ("GET", f"{_IN_QUARANTINE}/download"),
+        ("GET", f"{_IN_QUARANTINE}/preview"),
         ("POST", f"{_IN_QUARANTINE}/release"),
         ("POST", f"{_IN_QUARANTINE}/refuse"),
         ("POST", f"{_IN_QUARANTINE}/rescan"),
@@ -255,7 +259,9 @@ CONTEXT_ROUTES: Final[frozenset[Route]] = frozenset(
 WAITING_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _EVENTS)})
 
 # Routes whose signature is the credential (`files.links`)
-SIGNED_ROUTES: Final[frozenset[Route]] = frozenset({("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD)})
+SIGNED_ROUTES: Final[frozenset[Route]] = frozenset(
+    {("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD), ("GET", f"{_DOWNLOAD}/preview")}
+)
 
 # Routes whose path holds the credential: the upload token of the upload page, the link of a question to an external check
 TOKEN_ROUTES: Final[frozenset[Route]] = frozenset(
@@ -286,6 +292,7 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Audited("context.changed", "context_key"),
         ("POST", _ROTATED_CHECK): Audited("context.check_secret_rotated", "context_key"),
         ("GET", f"{_FILES}/{{file_id}}"): Audited("file.linked", "file_id"),
+        ("GET", f"{_FILE}/preview"): Audited("file.previewed", "file_id"),
         ("DELETE", f"{_FILES}/{{file_id}}"): Audited("file.deleted", "file_id"),
         ("POST", f"{_FILES}/bulk-delete"): Audited("job.created", "job_id"),
         ("POST", _ERASURES): Audited("erasure.created", "job_id"),
@@ -299,6 +306,7 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("PUT", f"{_CONTEXTS}/{{context_key}}/hold"): Audited("context.held", "context_key"),
         ("DELETE", f"{_CONTEXTS}/{{context_key}}/hold"): Audited("context.unheld", "context_key"),
         ("GET", f"{_IN_QUARANTINE}/download"): Audited("file.quarantine_downloaded", "file_id"),
+        ("GET", f"{_IN_QUARANTINE}/preview"): Audited("file.quarantine_previewed", "file_id"),
         ("POST", f"{_IN_QUARANTINE}/release"): Audited("file.released", "file_id"),
         ("POST", f"{_IN_QUARANTINE}/refuse"): Audited("file.refused", "file_id"),
         ("POST", f"{_IN_QUARANTINE}/rescan"): Audited("file.rescan_asked", "file_id"),

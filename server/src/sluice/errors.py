@@ -150,6 +150,24 @@ class NotFound(SluiceError):
     errors = ("Not found",)
 
 
+class NoPreview(SluiceError):
+    """A file of which there is no preview: of its format, or because it cannot be drawn."""
+
+    status = 404
+    code = "no_preview"
+    message = "This file has no preview"
+    errors = ("The format has no preview",)
+
+    def __init__(self, why: str = "format") -> None:
+        words = {
+            "format": "The format has no preview",
+            "damaged": "The file is damaged",
+            "encrypted": "The file is protected by a password",
+            "too_complex": "The file is too complex to be drawn",
+        }
+        super().__init__(errors=[words[why]])
+
+
 class MethodNotAllowed(SluiceError):
     """The path exists, the method on it does not."""
 

@@ -14,6 +14,7 @@ from sluice.files.service import Files, Quarantine
 from sluice.hash_lists.service import HashLists
 from sluice.identity import SignInFlow
 from sluice.jobs.service import Jobs
+from sluice.previews import Previews
 from sluice.receipts.service import Receipts
 from sluice.resumable.service import ResumableUploads
 from sluice.sessions.service import Sessions
@@ -57,6 +58,7 @@ class Services:
     receipts: Receipts
     erasures: Erasures
     content_links: ContentLinks
+    previews: Previews
     sign_in: SignInFlow | None
     public_url: str
     ietf_uploads: bool

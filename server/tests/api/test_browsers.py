@@ -101,8 +101,10 @@ def test_safe_methods_change_nothing(client: ApiClient) -> None:
     """Only the download count and the audit log change when a link is requested."""
     assert {route for route in AUDITED_ROUTES if route[0] in {"GET", "HEAD"}} == {
         ("GET", "/api/v1/files/{file_id}"),
+        ("GET", "/api/v1/files/{file_id}/preview"),
         ("GET", "/api/v1/jobs/{job_id}/download"),
         ("GET", "/api/v1/quarantine/{file_id}/download"),
+        ("GET", "/api/v1/quarantine/{file_id}/preview"),
     }
     context = client.create_context()
     stored = data(client.upload(context=context), 201)

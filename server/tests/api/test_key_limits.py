@@ -128,6 +128,7 @@ def test_key_reads_and_changes_only_files_of_its_contexts(client: ApiClient, lim
     calls: list[Callable[[str], httpx.Response]] = [
         lambda file_id: reader.get(f"/files/{file_id}"),
         lambda file_id: reader.get(f"/files/{file_id}/metadata"),
+        lambda file_id: reader.get(f"/files/{file_id}/preview"),
         lambda file_id: reader.get(f"/files/{file_id}/receipt"),
         lambda file_id: reader.delete(f"/files/{file_id}"),
         lambda file_id: reader.post(f"/files/{file_id}/restore"),

@@ -148,7 +148,7 @@ def test_page_names_the_only_addresses_that_a_tenant_can_set() -> None:
     assert {"endpoint_url", "SLUICE_BUCKET_ENDPOINT_HOSTS"} <= bucket
     assert {"url", "SLUICE_WEBHOOK_HOSTS"} <= receiver
     bodies = openapi()["components"]["schemas"]
-    made_by_us = {"form_url", "upload_url", "tus_url", "download_url", "doc_url"}
+    made_by_us = {"form_url", "upload_url", "tus_url", "download_url", "preview_url", "doc_url"}
     addresses = {field for field in _fields() if re.search(r"url|uri|host|webhook", field)}
     assert addresses - made_by_us == {"endpoint_url", "url"}
     sent = [schema for name, schema in bodies.items() if name.startswith(("Create", "Update", "Add"))]

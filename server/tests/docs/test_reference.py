@@ -146,7 +146,7 @@ def _shape(value: Any) -> Any:
 
 def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None:
     examples = _examples()
-    assert len(examples) == 80
+    assert len(examples) == 82
     for example in examples:
         if example.title == "Delete bucket":
             # The bucket of the examples is the default by now, and a default bucket cannot be deleted.
@@ -181,7 +181,17 @@ _VARYING_FIELDS = {
     *("limits", "first_day", "last_day", "used", "resets_at", "uploads", "bytes_stored", "downloads", "rejections"),
     *("kind", "params", "total", "done", "skipped", "started_at", "ended_at"),  # of jobs, which share an id here
     *("api_key", "key_prefix", "token", "allowed_origins", "files", "files_stored", "attempts", "created_by"),
-    *("token_prefix", "upload_url", "tus_url", "form_url", "length", "expires_at", "download_url", "size_bytes"),
+    *(
+        "token_prefix",
+        "upload_url",
+        "tus_url",
+        "form_url",
+        "length",
+        "expires_at",
+        "download_url",
+        "preview_url",
+        "size_bytes",
+    ),
     *("checksum", "uploaded_by", "uploaded_by_name"),
     *("entries", "import_id", "lines", "added", "changed"),  # of hash lists: who added them, and how many
     *("quarantined_at", "scanned_at", "scanned_with", "sha256", "created_at", "updated_at", "last_used_at"),

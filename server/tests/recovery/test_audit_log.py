@@ -57,10 +57,11 @@ SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
     "file.refused": ("file_id", "refused_id"),
     "file.rescan_asked": ("file_id", "scanned_id"),
     "file.quarantine_downloaded": ("file_id", "scanned_id"),
+    "file.quarantine_previewed": ("file_id", "scanned_id"),
     "job.linked": ("job_id", "export_id"),
 }
 """Actions whose subject is another than that of the others: its name in the path, and among the ids."""
-HANDED_OUT: Final = {"job.linked"}
+HANDED_OUT: Final = {"job.linked", "file.previewed", "file.quarantine_previewed"}
 """Actions that change nothing but the audit log and its counts."""
 FAIL_DELIVERIES: Final = "UPDATE webhook_deliveries SET state = 'failed', due_at = NULL"
 _DELETIONS: Final = (

@@ -384,6 +384,15 @@ class DownloadUrl(Model):
     content_type: str
 
 
+class PreviewUrl(Model):
+    """A link to a picture of what a file shows, without credentials."""
+
+    file_id: str
+    preview_url: str
+    size: int
+    expires_in_seconds: int
+
+
 class DeletedFile(Model):
     """A file was deleted."""
 

@@ -196,6 +196,15 @@ class Files(Noun[S]):
         params = given(expires_in=expires_in, disposition=disposition)
         return Call("GET", f"/files/{segment(file_id)}", models.DownloadUrl, params)
 
+    @operation("get_preview_url")
+    def preview_url(
+        self, file_id: str, *, size: int | None = None, expires_in: int | None = None
+    ) -> Call[models.PreviewUrl]:
+        """Return a link that shows a picture of a file, 200 or 1,200 pixels long, for some seconds."""
+        return Call(
+            "GET", f"/files/{segment(file_id)}/preview", models.PreviewUrl, given(size=size, expires_in=expires_in)
+        )
+
     @operation("get_file_metadata")
     def metadata(self, file_id: str) -> Call[models.FileMetadata]:
         """Return what is known of a file."""
@@ -322,6 +331,11 @@ class Quarantine(Noun[S]):
     def download(self, file_id: str) -> Call[bytes]:
         """Return a file in quarantine, as a ZIP archive with the password `infected`."""
         return Call("GET", f"/quarantine/{segment(file_id)}/download", bytes)
+
+    @operation("preview_quarantined_file")
+    def preview(self, file_id: str, *, size: int | None = None) -> Call[bytes]:
+        """Return a picture of a file in quarantine, 200 or 1,200 pixels long, as a PNG."""
+        return Call("GET", f"/quarantine/{segment(file_id)}/preview", bytes, given(size=size))
 
     @operation("release_quarantined_file")
     def release(self, file_id: str, comment: str) -> Call[models.Reviewed]:

@@ -29,11 +29,6 @@ _LIGHTER_FAINT: Final = 0.01  # share of such a page that is brighter than that 
 _LIT: Final = 0.4  # the same of a page with shadows
 _HALF_LIT: Final = 0.5  # the same if nothing is lighter
 _MOSTLY_LIT: Final = 0.6  # the same if the shadows are faint
-_BRIGHT_SPREAD: Final = 0.06  # share of the light by which the bright part of a page with soft shadows varies
-_FLAT_SLOPE: Final = 0.004  # the same from a cell of four millimetres to the next where it is flat
-_FLAT_LEAST: Final = 0.2  # share of the page that is bright and flat
-_BRIGHT_EDGES: Final = 0.5  # share of its edges that are bright
-_SOFT_SLOPE: Final = 0.045  # share of the light that the edge of a shadow takes from a cell to the next
 _DARK: Final = 0.16  # share of the light that is missing in one that is not faint
 _SHINING_LIT: Final = 0.75  # the same of a page through which an area shines
 _SHINING_LEAST: Final = 0.005  # a quarter of the share that this area takes
@@ -98,25 +93,6 @@ def is_lit_paper(page: Page, *, is_text: bool = False) -> bool:
         return True
     # In a deep shadow the light that is left comes from everywhere, and is less even.
     return any(_is_shadowed(rest, off + 0.009, _DEEP_SHADOW) for rest in _unlit(light, off + 0.009))
-
-
-def is_under_soft_shadows(page: Page) -> bool:
-    """Return whether a page without marks is flat where it is bright, at its edges too, and shadows have wide edges.
-
-    Hills in fog have sharper ones, and a wall is not flat.
-    """
-    light = _light_of(page)
-    if light is None:
-        return False
-    slope = np.hypot(*np.gradient(light.inner))
-    bright = light.inner > np.percentile(light.inner, 98) - _BRIGHT_SPREAD
-    outermost = np.ones_like(bright)
-    outermost[1:-1, 1:-1] = False
-    return bool(
-        (bright & (slope < _FLAT_SLOPE)).mean() >= _FLAT_LEAST
-        and bright[outermost].mean() >= _BRIGHT_EDGES
-        and np.percentile(slope, 99) < _SOFT_SLOPE
-    )
 
 
 def is_crumpled_paper(page: Page, facet: float) -> bool:

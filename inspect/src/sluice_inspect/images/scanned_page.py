@@ -13,13 +13,7 @@ import numpy as np
 from PIL import Image
 
 from sluice_inspect.images.page_creases import Plane, find_creases, has_long_marks, mask_creases, mask_ends
-from sluice_inspect.images.page_light import (
-    FACET,
-    FACET_FAINT,
-    is_crumpled_paper,
-    is_lit_paper,
-    is_under_soft_shadows,
-)
+from sluice_inspect.images.page_light import FACET, FACET_FAINT, is_crumpled_paper, is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
 from sluice_inspect.images.page_marks import absorb_bleeding, is_grid, mask_handling, mask_punched
 from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
@@ -99,7 +93,7 @@ def _marks_on_lit_paper(page: Page, creases: Plane | None, background: Levels, *
     marks = unexplained(page)
     if creases is not None:
         return marks if is_crumpled_paper(page, FACET) else None
-    if is_lit_paper(page, is_text=is_text) or (not marks and is_under_soft_shadows(page)):
+    if is_lit_paper(page, is_text=is_text):
         return marks
     # Faint creases leave few marks, but the parts between them are not evenly lit, either.
     creases = find_creases(page, background) if is_crumpled_paper(page, FACET_FAINT) else None

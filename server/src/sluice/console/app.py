@@ -126,6 +126,7 @@ PAGES: Final[Sequence[Screen]] = (
         again="/console/files/{file_id}",
     ),
     Screen("GET", "/console/files/{file_id}/receipt", Scope.METADATA, files.receipt),
+    Screen("GET", "/console/files/{file_id}/preview", Scope.DOWNLOAD, files.preview, "file.previewed"),
     Screen(
         "POST",
         "/console/files/{file_id}/link",
@@ -172,6 +173,13 @@ PAGES: Final[Sequence[Screen]] = (
     ),
     Screen("GET", "/console/quarantine", Scope.REVIEW, quarantine.show_list),
     Screen("GET", "/console/quarantine/{file_id}", Scope.REVIEW, quarantine.show),
+    Screen(
+        "GET",
+        "/console/quarantine/{file_id}/preview",
+        Scope.REVIEW,
+        quarantine.preview,
+        "file.quarantine_previewed",
+    ),
     Screen(
         "POST",
         "/console/quarantine/{file_id}/release",

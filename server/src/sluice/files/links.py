@@ -70,7 +70,7 @@ class LinkSigner:
         if not _is_file_id(file_id) or not _is_moment(expires):
             raise ValueError("a link needs a file id of letters, digits, _ and -, and a moment after 1970")
         disposition = f"&disposition={INLINE}" if inline else ""
-        signature = self._signature(file_id, expires, inline=inline)
+        signature = self._signature(file_id, expires, INLINE if inline else "")
         return f"{self._base_url}{_PATH}/{file_id}?expires={expires}{disposition}&signature={signature}"
 
     def verify(self, file_id: str, expires: str, signature: str, now: float, *, inline: bool = False) -> bool:
@@ -79,14 +79,29 @@ class LinkSigner:
         A link has one form: `expires` in plain digits, `signature` in base64url without padding. The time it takes does
         not depend on where a wrong signature differs.
         """
+        return self._is_signed(file_id, expires, signature, now, INLINE if inline else "")
+
+    def sign_preview(self, file_id: str, side: int, *, expires_at: int) -> str:
+        """Return a URL that shows the preview of `file_id` before `expires_at`; see `sign`."""
+        expires = str(expires_at)
+        if not _is_file_id(file_id) or not _is_moment(expires):
+            raise ValueError("a link needs a file id of letters, digits, _ and -, and a moment after 1970")
+        signature = self._signature(file_id, expires, f"preview-{side}")
+        return f"{self._base_url}{_PATH}/{file_id}/preview?expires={expires}&size={side}&signature={signature}"
+
+    def verify_preview(self, file_id: str, side: int, expires: str, signature: str, now: float) -> bool:
+        """Return whether these parts of the URL of a preview were signed here; see `verify`."""
+        return self._is_signed(file_id, expires, signature, now, f"preview-{side}")
+
+    def _is_signed(self, file_id: str, expires: str, signature: str, now: float, shown: str) -> bool:
         if not (_is_file_id(file_id) and _is_moment(expires) and signature.isascii()):
             return False
-        return hmac.compare_digest(self._signature(file_id, expires, inline=inline), signature) and now < int(expires)
+        return hmac.compare_digest(self._signature(file_id, expires, shown), signature) and now < int(expires)
 
-    def _signature(self, file_id: str, expires: str, *, inline: bool = False) -> str:
+    def _signature(self, file_id: str, expires: str, shown: str = "") -> str:
         # No part can hold the zero byte, so no two links have the same message.
         parts = (_DOMAIN, file_id.encode("ascii"), expires.encode("ascii"))
-        message = b"\0".join((*parts, INLINE.encode("ascii")) if inline else parts)
+        message = b"\0".join((*parts, shown.encode("ascii")) if shown else parts)
         digest = hmac.digest(self._secret, message, hashlib.sha256)
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
 

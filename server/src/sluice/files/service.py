@@ -220,6 +220,27 @@ class Files:
             await outbox.add(connection, by.tenant_id, event, now)
         return file, await self._store_of(file)
 
+    async def open_to_show(
+        self, tenant_id: str, file_id: str, *, is_quarantined: bool
+    ) -> tuple[FileRecord, ObjectStore]:
+        """Return a file that is in quarantine, or one that is not, and its store.
+
+        Raise `NotFound` or `ServiceUnavailable`.
+        """
+        async with self._database.reading(tenant_id) as connection:
+            file = or_not_found(await repository.find(connection, tenant_id, file_id))
+            mark = await repository.find_quarantine_mark(connection, tenant_id, file_id)
+        if (mark is not None) is not is_quarantined:
+            raise NotFound
+        return file, await self._store_of(file)
+
+    async def note_shown(self, by: AuditAction, file_id: str) -> datetime:
+        """Note in the audit log that a file is shown; return when."""
+        now = self._clock()
+        async with self._database.transaction(by.tenant_id) as connection:
+            await append(connection, by, file_id, now)
+        return now
+
     async def open_signed(self, file_id: str) -> tuple[FileRecord, ObjectStore]:
         """Return the file of a link whose signature was verified, and its store.
 

@@ -6,10 +6,13 @@ Which store a file belongs to is decided in `buckets`.
 from sluice.storage.folders import (
     EXPORTS,
     INCOMING,
+    PREVIEW_SIDES,
     PROBES,
     SERVICE_FOLDERS,
     is_in_service_folder,
     outside_service_folders,
+    preview_key,
+    without_preview,
 )
 from sluice.storage.protocol import (
     AbortsStaleParts,
@@ -32,6 +35,7 @@ from sluice.storage.protocol import (
 __all__ = [
     "EXPORTS",
     "INCOMING",
+    "PREVIEW_SIDES",
     "PROBES",
     "SERVICE_FOLDERS",
     "AbortsStaleParts",
@@ -51,4 +55,6 @@ __all__ = [
     "SweepsLeftovers",
     "is_in_service_folder",
     "outside_service_folders",
+    "preview_key",
+    "without_preview",
 ]

@@ -30,6 +30,7 @@ from sluice.kit.failpoints import arm
 from sluice.kit.health import EngineHealth
 from sluice.limiter import Limiter
 from sluice.observe.log import log
+from sluice.previews import Previews
 from sluice.receipts.service import Receipts
 from sluice.receipts.signing import ReceiptKeys
 from sluice.resumable.service import ResumableLimits, ResumableUploads
@@ -353,6 +354,12 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer, folder:
         receipts=receipts,
         erasures=Erasures(database, jobs, receipts),
         content_links=links,
+        previews=Previews(
+            files,
+            engines.sandbox,
+            signer,
+            partial(Spool, settings.spool_memory_kb * 1024, settings.resolved_spool_dir),
+        ),
         sign_in=engines.sign_in,
         public_url=settings.resolved_public_url,
         ietf_uploads=settings.ietf_uploads,

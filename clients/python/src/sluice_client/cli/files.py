@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -206,6 +206,28 @@ def download(
     download_link(found["download_url"], None if str(target) == "-" else target)
     if json:
         output.as_json(found | {"path": None if str(target) == "-" else str(target)})
+
+
+@group.command()
+@on_service
+def preview(
+    file: File,
+    to: Annotated[Path | None, typer.Option("--to", metavar="PNG", help="Where to write it; without, a link.")] = None,
+    *,
+    size: Annotated[Literal["200", "1200"], typer.Option("--size", help="Pixels of the longer side at most.")] = "1200",
+    service: Service,
+    json: Json = False,
+) -> None:
+    """Show what a stored file looks like: write a picture of its first page, or print a link to it. The API key needs the
+    scope `download`.
+    """
+    found = service.data("GET", f"{_PATH}/{segment(file)}/preview", query={"size": size})
+    if to is not None:
+        download_link(found["preview_url"], to)
+    if json:
+        output.as_json(found if to is None else found | {"path": str(to)})
+    elif to is None:
+        output.line(found["preview_url"])
 
 
 @group.command()

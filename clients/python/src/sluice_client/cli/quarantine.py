@@ -82,6 +82,22 @@ def download(file: File, to: SaveTo = None, *, service: Service) -> None:
 
 
 @group.command()
+@on_service
+def preview(
+    file: File,
+    to: SaveTo = None,
+    *,
+    size: Annotated[Literal["200", "1200"], typer.Option("--size", help="Pixels of the longer side at most.")] = "1200",
+    service: Service,
+) -> None:
+    """Get a picture of a file in quarantine from a running service, as a PNG, which holds nothing of it but pixels.
+
+    The tenant's audit log shows who did it.
+    """
+    service.download(f"{_PATH}/{segment(file)}/preview?size={size}", to)
+
+
+@group.command()
 @on_service_unless("local")
 def release(file: File, *, comment: Comment, local: Local = False, service: Service | None, json: Json = False) -> None:
     """Make a file in quarantine available again, and record that in its tenant's audit log.

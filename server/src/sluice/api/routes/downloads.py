@@ -5,10 +5,11 @@ The signature is the credential and is checked before the database.
 
 import re
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Final
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -24,10 +25,14 @@ from sluice.kit.disposition import attachment, inline
 from sluice.kit.etag import is_match, names_etag
 from sluice.observe.log import log
 from sluice.storage import ObjectChanged, StoreError
+from sluice_inspect.sandbox.previews import PreviewSide
 
 router = APIRouter(prefix="/api/v1/downloads", route_class=GuardedRoute, include_in_schema=False)
 
 _EXPORT_TYPES: Final = {"ndjson": "application/x-ndjson; charset=utf-8", "csv": "text/csv; charset=utf-8"}
+# The sizes of a preview as queries have them.
+PreviewSize = Literal["200", "1200"]
+PREVIEW_SIDES: Final[Mapping[PreviewSize, PreviewSide]] = MappingProxyType({"200": 200, "1200": 1200})
 _RANGE: Final = re.compile(r"bytes=([0-9]*)-([0-9]*)")
 
 
@@ -84,6 +89,37 @@ async def download(
     chunks = store.read(file.object_key, start=span.start, length=span.length, expected_size=file.size_bytes)
     body = await begun(chunks, file_id)
     return StreamingResponse(body, status_code=status, headers=headers)
+
+
+@router.get("/{file_id}/preview")
+async def show_preview(
+    *,
+    request: Request,
+    file_id: str,
+    services: Services,
+    size: Annotated[PreviewSize, Query()] = "200",
+    expires: Annotated[str, Query()] = "",
+    signature: Annotated[str, Query()] = "",
+) -> Response:
+    """Send the preview of one file."""
+    side = PREVIEW_SIDES[size]
+    if not services.signer.verify_preview(file_id, side, expires, signature, time.time()):
+        raise LinkRefused
+    file, png = await services.previews.open_signed(file_id, side)
+    request.state.file_tenant_id = file.tenant_id  # whose origins may read the response
+    keep_place(request, file.tenant_id, is_guest=True)
+    origins = await services.cors.origins_of(file.tenant_id)
+    return preview_response(png, is_cross_origin=bool(origins))
+
+
+def preview_response(png: bytes, *, is_cross_origin: bool = False) -> Response:
+    """Return a preview, which a browser shows."""
+    headers = {
+        "Content-Disposition": inline("preview.png"),
+        "Content-Security-Policy": "sandbox; default-src 'none'; img-src 'self'; frame-ancestors 'none'",
+        "Cross-Origin-Resource-Policy": "cross-origin" if is_cross_origin else "same-origin",
+    }
+    return Response(png, media_type="image/png", headers=headers)
 
 
 async def _export(request: Request, job_id: str, services: Services) -> Response:

@@ -18,8 +18,9 @@ from sluice.api.parameters import (
     add_warning,
 )
 from sluice.api.route import GuardedRoute
+from sluice.api.routes.downloads import PREVIEW_SIDES, PreviewSize
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
-from sluice.api.schemas.files import DeletedFile, DownloadUrl, FileItem, FileMetadata, RestoredFile
+from sluice.api.schemas.files import DeletedFile, DownloadUrl, FileItem, FileMetadata, PreviewUrl, RestoredFile
 from sluice.api.schemas.holds import FileHold, HoldOut, SetHold
 from sluice.api.schemas.jobs import METADATA_NAME, METADATA_VALUE, MOST_PAIRS, SHA256
 from sluice.api.schemas.moment import Moment
@@ -156,6 +157,29 @@ async def get_download_url(
         content_type=link.file.content_type,
     )
     return Envelope(message="Download URL generated", data=data)
+
+
+@router.get("/{file_id}/preview", responses=responses(*SCOPED, errors.NotFound, errors.NoPreview, errors.Invalid))
+async def get_preview_url(
+    *,
+    file_id: str,
+    by: ByCaller,
+    services: Services,
+    size: Annotated[PreviewSize, Query(description="Pixels of the longer side at most.")] = "200",
+    expires_in: Annotated[int, Query(ge=60, le=3600, description="Seconds for which the URL works."), DIGITS] = 300,
+) -> Envelope[PreviewUrl]:
+    """Get a pre-signed URL of a picture of the file: its first page, the picture in small, or the names in an archive.
+
+    It is rendered when it is first asked for. There is none of a file in quarantine: reviewers have their own.
+    """
+    link = await services.previews.link(by, file_id, PREVIEW_SIDES[size], expires_in)
+    data = PreviewUrl(
+        file_id=link.file.file_id,
+        preview_url=link.url,
+        size=PREVIEW_SIDES[size],
+        expires_in_seconds=link.expires_in_seconds,
+    )
+    return Envelope(message="Preview URL generated", data=data)
 
 
 @router.get("/{file_id}/metadata", responses=responses(*SCOPED, errors.NotFound))

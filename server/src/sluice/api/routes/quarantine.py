@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Final, Literal, Self
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
@@ -11,7 +11,7 @@ from sluice import errors
 from sluice.api.documented import BODY, SCOPED, headers_of, responses
 from sluice.api.parameters import DIGITS, ByCaller, Caller, Services
 from sluice.api.route import GuardedRoute
-from sluice.api.routes.downloads import begun
+from sluice.api.routes.downloads import PREVIEW_SIDES, PreviewSize, begun, preview_response
 from sluice.api.schemas.envelope import NOT_BLANK, PLAIN_LINES, Envelope, RequestBody, ResponseBody
 from sluice.api_keys.limits import context_of_list
 from sluice.audit import AuditAction
@@ -158,6 +158,30 @@ async def list_quarantined_files(
 async def download_quarantined_file(file_id: str, by: ByCaller, services: Services) -> StreamingResponse:
     """Download a file in quarantine, to look at it: always as a ZIP archive with the password `infected`."""
     return await protected_archive(by, file_id, services)
+
+
+@router.get(
+    "/{file_id}/preview",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The picture.",
+            "content": {"image/png": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **responses(*SCOPED, errors.NotFound, errors.NoPreview, errors.Invalid),
+    },
+)
+async def preview_quarantined_file(
+    *,
+    file_id: str,
+    by: ByCaller,
+    services: Services,
+    size: Annotated[PreviewSize, Query(description="Pixels of the longer side at most.")] = "200",
+) -> Response:
+    """Get a picture of a file in quarantine. It holds nothing of the file but pixels."""
+    side = PREVIEW_SIDES[size]
+    png = await services.previews.open(by, file_id, side, is_quarantined=True)
+    return preview_response(png)
 
 
 async def protected_archive(by: AuditAction, file_id: str, services: Services) -> StreamingResponse:

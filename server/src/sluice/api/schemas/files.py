@@ -92,6 +92,15 @@ class DownloadUrl(ResponseBody):
     content_type: str
 
 
+class PreviewUrl(ResponseBody):
+    """A link to a picture of what a file shows, without credentials."""
+
+    file_id: str
+    preview_url: str = Field(description="A PNG, for an element `img`.")
+    size: int = Field(description="Pixels of its longer side at most.")
+    expires_in_seconds: int
+
+
 class DeletedFile(ResponseBody):
     """A file was deleted."""
 

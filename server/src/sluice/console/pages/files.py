@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from sluice.access import Scope
+from sluice.api.routes.downloads import preview_response
 from sluice.api.schemas.jobs import FileQuery
 from sluice.api.schemas.reports import full_report
 from sluice.console.filters import NOTHING, export_csv, read_choice, read_pairs, read_period, read_size
@@ -179,6 +180,13 @@ async def _show(visit: Visit, download: object = None) -> Response:
         download=download,
         lives=_LINK_LIVES,
     )
+
+
+async def preview(visit: Visit) -> Response:
+    """Send a picture of what a file shows."""
+    file_id = visit.request.path_params["file_id"]
+    png = await visit.services.previews.open(visit.by("file.previewed"), file_id, 1200, is_quarantined=False)
+    return preview_response(png)
 
 
 async def receipt(visit: Visit) -> Response:

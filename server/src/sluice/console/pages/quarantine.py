@@ -4,6 +4,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from sluice.api.routes.downloads import preview_response
 from sluice.api.routes.quarantine import protected_archive
 from sluice.api.schemas.reports import full_report
 from sluice.console.pages.history import history_of, report_of
@@ -98,6 +99,13 @@ async def download(visit: Visit) -> Response:
     """Download a file as an archive with a password, so that nothing opens it by mistake."""
     by = visit.by("file.quarantine_downloaded")
     return await protected_archive(by, visit.request.path_params["file_id"], visit.services)
+
+
+async def preview(visit: Visit) -> Response:
+    """Send a picture of what a file shows: nothing of the file but pixels."""
+    file_id = visit.request.path_params["file_id"]
+    png = await visit.services.previews.open(visit.by("file.quarantine_previewed"), file_id, 1200, is_quarantined=True)
+    return preview_response(png)
 
 
 async def _file(visit: Visit) -> Quarantined:

@@ -12,7 +12,7 @@ from sluice.files import lifecycle
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.observe.metrics import WORKER_PUT_OFF
-from sluice.storage import DeletesMany, ObjectStore, StoreError, StoreUnavailable
+from sluice.storage import PREVIEW_SIDES, DeletesMany, ObjectStore, StoreError, StoreUnavailable, preview_key
 from sluice.worker.job import JobContext, error_boundary
 
 _BATCH: Final = 500
@@ -74,15 +74,20 @@ async def _purge_bucket(
     """Delete the objects of `rows`, all in one bucket; return the ids of the files whose object is gone."""
     try:
         store = context.stores.of(await context.buckets.for_file(tenant_id, config_id))
-        failed = await _delete_many(store, [row.object_key for row in rows])
+        failed = await _delete_many(store, [key for row in rows for key in _keys_of(row)])
     except StoreError as fault:
         failed = dict.fromkeys((row.object_key for row in rows), str(fault))
     for reason, files in Counter(failed.values()).items():
         log.warning("purge_put_off", storage_config_id=config_id, tenant_id=tenant_id, files=files, fault=reason)
-    deleted = [row.file_id for row in rows if row.object_key not in failed]
+    deleted = [row.file_id for row in rows if failed.keys().isdisjoint(_keys_of(row))]
     if deleted:
         failpoint("purge.removed")
     return deleted
+
+
+def _keys_of(row: AnyRow) -> Sequence[str]:
+    """Return the keys of a file's object and of the previews that may be beside it."""
+    return (row.object_key, *(preview_key(row.object_key, side) for side in PREVIEW_SIDES))
 
 
 async def _delete_many(store: ObjectStore, keys: Sequence[str]) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from sluice.files import FileRecord
 from sluice.files import repository as file_rows
 from sluice.kit.ids import FILE_ID
 from sluice.observe.log import log
-from sluice.storage import ListedObject, ListsObjects, ObjectStore, StoreError
+from sluice.storage import ListedObject, ListsObjects, ObjectStore, StoreError, without_preview
 from sluice.tenants import repository as tenant_rows
 
 _BATCH: Final = 500
@@ -250,7 +250,11 @@ class StoreAudit:
         for start in range(0, len(ids), _BATCH):
             async with self._database.reading(ALL_TENANTS) as connection:
                 known |= await file_rows.object_keys(connection, ids[start : start + _BATCH])
-        unknown = [key for key, found in ours.items() if key not in {known.get(file_id) for file_id in found}]
+        unknown = [
+            key
+            for key, found in ours.items()
+            if not {key, without_preview(key)} & {known.get(file_id) for file_id in found}
+        ]
         return [finding for key in unknown if (finding := await self._stray(key, name, tenant_id, store))]
 
     async def _stray(self, key: str, name: str, tenant_id: str, store: ObjectStore) -> AuditFinding | None:
