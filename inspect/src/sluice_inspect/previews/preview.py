@@ -52,6 +52,8 @@ def write_preview(fd: int, filename: str, side: int, write: Callable[[bytes], bo
             return {"why": "too_complex"}
         except InspectionError as error:
             return {"why": _reason(error)}
+        except Exception:  # noqa: BLE001  (readers raise anything for a damaged file)
+            return {"why": "damaged"}
     picture = drawing.picture
     if not write(picture.tobytes()):
         return {"why": "too_complex"}
