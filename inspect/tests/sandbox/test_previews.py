@@ -66,8 +66,8 @@ async def test_sample_of_every_format_has_its_preview_or_none(workers: ZygoteSan
     large = await render_preview(workers, seal(board), 1200, filename="named.pdf", tenant_id="tnt_1")
     assert isinstance(large, Preview)
     assert (large.kind, large.width, large.height) == ("picture", 1200, 1200)
-    cut = await render_preview(workers, seal(board[:200]), 200, filename="a.png", tenant_id="tnt_1")
-    assert cut == NoPreview("damaged")
+    damaged = await render_preview(workers, seal(board[:200]), 200, filename="a.png", tenant_id="tnt_1")
+    assert damaged == NoPreview("damaged")
 
 
 def _document_with_actions(content: str) -> bytes:
@@ -94,9 +94,8 @@ def _letter_with_template() -> bytes:
     )
     file = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(docx.FORMAT.sample())) as sample, zipfile.ZipFile(file, "w") as package:
-        parts = {name: sample.read(name) for name in sample.namelist()}
-        for name, content in {**parts, "word/_rels/document.xml.rels": relations}.items():
-            package.writestr(name, content)
+        for name in sample.namelist():
+            package.writestr(name, relations if name == "word/_rels/document.xml.rels" else sample.read(name))
     return file.getvalue()
 
 

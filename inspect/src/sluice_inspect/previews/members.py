@@ -15,7 +15,7 @@ from sluice_inspect.archives.tar_headers import read_header, read_pax
 from sluice_inspect.archives.zip.records import find_end, read_members
 from sluice_inspect.budget import Budget, Deadline
 from sluice_inspect.format import Format
-from sluice_inspect.report import Corrupt, Encrypted, Limits, Unsupported
+from sluice_inspect.report import Corrupt, Encrypted, Limits, Unsafe, Unsupported
 from sluice_inspect.source import RandomAccess, Source, read_pieces
 from sluice_inspect.unpacking import Feed, StreamContainer
 
@@ -117,11 +117,12 @@ class _StreamVisitor:
         if not TAR.matches(feed.peek(_BLOCK)):
             raise _Listed(_Listing([(_without_extension(self._filename), None)]))
         deadline = Deadline(_UNPACKING_SECONDS)
-        members = []
-        for each in islice(_tar_members(_FedBlocks(feed, deadline)), _LISTED_MOST):
-            members.append(each)
-            if deadline.has_passed:
-                break
+        members: list[tuple[str, int | None]] = []
+        try:
+            members.extend(islice(_tar_members(_FedBlocks(feed, deadline)), _LISTED_MOST))
+        except Unsafe:  # it unpacks to more than is allowed
+            if not members:
+                raise
         raise _Listed(_Listing(members))
 
 

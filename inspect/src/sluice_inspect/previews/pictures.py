@@ -33,6 +33,7 @@ _BAND_PIXELS: Final = 4_000_000
 _SHARP: Final = 2  # times the size of the preview to which a large picture is averaged before it is resampled
 _DEEPEST: Final = 65535
 _WAVELETS_MOST: Final = 3  # halvings that OpenJPEG is asked for; encoders write five or more
+_WEBP_PIXELS_MOST: Final = 100_000_000  # its decoder holds two pictures of four bytes a pixel
 _SAMPLE_BYTES: Final = 5  # that OpenJPEG needs for each
 _SAMPLES_MOST: Final = 700_000_000
 
@@ -72,7 +73,7 @@ def fit(picture: Image.Image, side: int) -> Image.Image:
     size = max(1, round(width * min(1, side / longer))), max(1, round(height * min(1, side / longer)))
     factor = longer // (_SHARP * side)
     if factor <= 1:
-        small = _Conversion(picture).rows(0, height)
+        small = _over_white(_Conversion(picture).rows(0, height))
     else:
         # In bands, and averaged: all of a large picture in red, green and blue may not fit into memory.
         conversion = _Conversion(picture)
@@ -80,13 +81,15 @@ def fit(picture: Image.Image, side: int) -> Image.Image:
         rows = factor * max(1, _BAND_PIXELS // (width * factor))
         for top in range(0, height, rows):
             band = conversion.rows(top, min(height, top + rows))
-            small.paste(band.reduce(factor), (0, top // factor))
+            small.paste(_over_white(band.reduce(factor)), (0, top // factor))
     return small if small.size == size else small.resize(size, Image.Resampling.LANCZOS)
 
 
 def _draw(source: Source, plugin: str, side: int, limits: Limits) -> Image.Image:
     with Image.open(source.open(), formats=[plugin]) as picture:
         require_within_limits(limits, *picture.size)
+        if plugin == "WEBP" and picture.width * picture.height > _WEBP_PIXELS_MOST:
+            raise TooComplex("the WebP is larger than its decoder has memory for")
         longer = max(picture.size)
         if plugin == "JPEG":  # decodes at a half, a quarter or an eighth of its size
             least = max(1, picture.width * side // longer), max(1, picture.height * side // longer)
@@ -120,8 +123,16 @@ def _upright(small: Image.Image, picture: Image.Image) -> Image.Image:
     return small if turn is None else small.transpose(turn)
 
 
+def _over_white(picture: Image.Image) -> Image.Image:
+    if picture.mode != "RGBA":
+        return picture
+    page = Image.new("RGBA", picture.size, "white")
+    page.alpha_composite(picture)
+    return page.convert("RGB")
+
+
 class _Conversion:
-    """Converts a picture of any mode to red, green and blue over white, in bands."""
+    """Converts a picture of any mode to red, green and blue in bands, with opacity if it has any."""
 
     def __init__(self, picture: Image.Image) -> None:
         self._is_deep = picture.mode[0] in "IF"
@@ -140,11 +151,7 @@ class _Conversion:
             return band.getchannel("L").convert("RGB")
         if band.mode in {"La", "RGBa"}:  # colours that are multiplied by their opacity
             band = band.convert("RGBA" if band.mode == "RGBa" else "LA")
-        if not band.has_transparency_data:
-            return band.convert("RGB")
-        page = Image.new("RGBA", band.size, "white")
-        page.alpha_composite(band.convert("RGBA"))
-        return page.convert("RGB")
+        return band.convert("RGBA" if band.has_transparency_data else "RGB")
 
     def _full_sample(self) -> float:
         """Return which sample is white: the greatest of the depth of 8 or 16 bits, or of the samples if they are more.
