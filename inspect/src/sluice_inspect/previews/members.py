@@ -24,6 +24,7 @@ _NAME_MOST: Final = 300
 _BLOCK: Final = 512
 _EXTENDED, _LONG_NAME = frozenset({b"x", b"X"}), b"L"
 _NO_MEMBER: Final = frozenset({b"g", b"K", b"V", b"M", b"N"})
+_MAP_CONTINUES: Final = slice(504, 505)
 _HEADER_MOST: Final = 1024**2
 _UNPACKING_SECONDS: Final = 2.0
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
@@ -181,8 +182,11 @@ def _tar_members(blocks: _TarBlocks) -> Iterator[tuple[str, int | None]]:
             else:
                 long_name = dict(read_pax(data, 0)).get("path", "")
             continue
+        more_map = header.sparse_map is not None and header.sparse_map.continues
+        while more_map:
+            more_map = blocks.take(_BLOCK)[_MAP_CONTINUES] not in {b"", b"\0"}
         if header.type_flag not in _NO_MEMBER:
-            yield long_name or header.name, header.size
+            yield long_name or header.name, header.real_size or header.size
             long_name = ""
         blocks.skip(padded)
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import BinaryIO, Final
 
 import numpy as np
-from PIL import AvifImagePlugin, Image
+from PIL import AvifImagePlugin, Image, UnidentifiedImageError
 
+from sluice_inspect.formats import jpeg, png
 from sluice_inspect.formats.heif.heic import shown_picture
 from sluice_inspect.images.raster import pillow, require_within_limits
 from sluice_inspect.media.playback import first_frame
-from sluice_inspect.report import Corrupt, InspectionError, Limits, TooComplex, Unsupported
+from sluice_inspect.report import Corrupt, Limits, TooComplex, Unsupported
 from sluice_inspect.source import Source
 
 _PLUGINS: Final[Mapping[str, str]] = {
     "avif": "AVIF", "bmp": "BMP", "gif": "GIF", "j2k": "JPEG2000", "jp2": "JPEG2000", "jpeg": "JPEG", "png": "PNG",
     "tiff": "TIFF", "webp": "WEBP",
 }  # fmt: skip
+# Decoders refuse some pictures for their metadata, or for bytes that others skip.
+_DRAWN_ALONE: Final[Mapping[str, Callable[[Source], BinaryIO]]] = {"JPEG": jpeg.open_drawn, "PNG": png.open_drawn}
+_OF_MANY_LAYOUTS: Final = frozenset({"BMP", "TIFF"})
 _ORIENTATION: Final = 0x0112
 _TURNS: Final[Mapping[int, Image.Transpose]] = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -47,15 +51,16 @@ def draw_picture(source: Source, format_name: str, side: int, limits: Limits) ->
         return fit(shown, side)
     if format_name == "avif" and AvifImagePlugin.SUPPORTED:
         AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # the sandbox allows no more
-    with pillow(limits):
-        try:
-            return _draw(source, _PLUGINS[format_name], side, limits)
-        except InspectionError:
-            raise
-        except (ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for headers of all kinds
-            if isinstance(error, RuntimeError) and "memory" in str(error):
-                raise TooComplex(str(error)) from error
-            raise Corrupt(f"the picture does not decode: {error}") from error
+    plugin = _PLUGINS[format_name]
+    try:
+        return _draw(source, source.open(), plugin, side, limits)
+    except Corrupt as error:
+        if plugin in _DRAWN_ALONE:
+            return _draw(source, _DRAWN_ALONE[plugin](source), plugin, side, limits)
+        is_unknown = isinstance(error.__cause__, UnidentifiedImageError | ValueError) or "nsupported" in str(error)
+        if plugin in _OF_MANY_LAYOUTS and is_unknown:
+            raise Unsupported(f"no reader knows this layout of pixels: {error}") from error
+        raise
 
 
 def draw_frame(source: Source, demuxer: str, side: int) -> Image.Image:
@@ -85,19 +90,24 @@ def fit(picture: Image.Image, side: int) -> Image.Image:
     return small if small.size == size else small.resize(size, Image.Resampling.LANCZOS)
 
 
-def _draw(source: Source, plugin: str, side: int, limits: Limits) -> Image.Image:
-    with Image.open(source.open(), formats=[plugin]) as picture:
-        require_within_limits(limits, *picture.size)
-        if plugin == "WEBP" and picture.width * picture.height > _WEBP_PIXELS_MOST:
-            raise TooComplex("the WebP is larger than its decoder has memory for")
-        longer = max(picture.size)
-        if plugin == "JPEG":  # decodes at a half, a quarter or an eighth of its size
-            least = max(1, picture.width * side // longer), max(1, picture.height * side // longer)
-            picture.draft(picture.mode, least)
-        elif plugin == "JPEG2000":
-            return _draw_wavelets(source, picture, side)
-        picture.load()
-        return _upright(fit(picture, side), picture)
+def _draw(source: Source, stream: BinaryIO, plugin: str, side: int, limits: Limits) -> Image.Image:
+    try:
+        with pillow(limits), Image.open(stream, formats=[plugin]) as picture:
+            require_within_limits(limits, *picture.size)
+            if plugin == "WEBP" and picture.width * picture.height > _WEBP_PIXELS_MOST:
+                raise TooComplex("the WebP is larger than its decoder has memory for")
+            longer = max(picture.size)
+            if plugin == "JPEG":  # decodes at a half, a quarter or an eighth of its size
+                least = max(1, picture.width * side // longer), max(1, picture.height * side // longer)
+                picture.draft(picture.mode, least)
+            elif plugin == "JPEG2000":
+                return _draw_wavelets(source, picture, side)
+            picture.load()
+            return _upright(fit(picture, side), picture)
+    except (ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for headers of all kinds
+        if isinstance(error, RuntimeError) and "memory" in str(error):
+            raise TooComplex(str(error)) from error
+        raise Corrupt(f"the picture does not decode: {error}") from error
 
 
 def _draw_wavelets(source: Source, picture: Image.Image, side: int) -> Image.Image:
