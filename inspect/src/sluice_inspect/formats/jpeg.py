@@ -6,7 +6,7 @@
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import BinaryIO, Final
 
 from sluice_inspect.facts.media import measure_picture
 from sluice_inspect.format import Examination, Family, Format, MatchOrder, named
@@ -72,6 +72,11 @@ def _examine(source: Source, limits: Limits) -> Examination:
         "end_marker": layout.has_end_marker,
     }
     return Examination(measures | decoded.measures, decoded.blank)
+
+
+def open_drawn(source: Source) -> BinaryIO:
+    """Return the picture alone, without metadata and without the junk that decoders stumble over. Raise `Corrupt`."""
+    return open_pieces(source, [_START, *_read_layout(source).drawn, _END])
 
 
 def _read_layout(source: Source) -> _JpegLayout:

@@ -146,7 +146,8 @@ def message_text(container: CompoundFile) -> tuple[str, str, str]:
     page = _property_stream(container.root, _HTML, _BINARY, _TEXT_8_BITS, _TEXT)
     markup = b"" if page is None else container.read(page, _MAX_BODY_BYTES)
     encoding = "utf-16-le" if page is not None and page.name.lower().endswith("001f") else "latin-1"
-    return subject, _text(container, container.root, _BODY), markup.decode(encoding, "replace")
+    body = _text(container, container.root, _BODY)
+    return subject.strip("\0"), body.strip("\0"), markup.decode(encoding, "replace")
 
 
 def _has_content(attachment: Entry) -> bool:

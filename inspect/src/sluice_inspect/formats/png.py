@@ -44,6 +44,13 @@ def _examine(source: Source, limits: Limits) -> Examination:
     return Examination(measures | decoded.measures, decoded.blank)
 
 
+def open_drawn(source: Source) -> BinaryIO:
+    """Return the still picture alone, without metadata and without chunks that readers skip. Raise `Corrupt`."""
+    still = [chunk for chunk in _read_drawn_chunks(source) if chunk.name not in _ANIMATION_CHUNKS]
+    usable = [chunk for chunk in still if chunk.name not in _SKIPPED_IF_DAMAGED or _has_valid_crc(source, chunk)]
+    return _open_chunks(source, usable)
+
+
 def _read_drawn_chunks(source: Source) -> list[_PngChunk]:
     """Return the chunks that are drawn, up to and including IEND. Raise `Corrupt` where one is cut or damaged."""
     drawn: list[_PngChunk] = []

@@ -15,7 +15,7 @@ from sluice_inspect.archives.tar_headers import read_header, read_pax
 from sluice_inspect.archives.zip.records import find_end, read_members
 from sluice_inspect.budget import Budget, Deadline
 from sluice_inspect.format import Format
-from sluice_inspect.report import Corrupt, Encrypted, Limits, Unsupported
+from sluice_inspect.report import Corrupt, Encrypted, Limits, Unsafe, Unsupported
 from sluice_inspect.source import RandomAccess, Source, read_pieces
 from sluice_inspect.unpacking import Feed, StreamContainer
 
@@ -24,6 +24,7 @@ _NAME_MOST: Final = 300
 _BLOCK: Final = 512
 _EXTENDED, _LONG_NAME = frozenset({b"x", b"X"}), b"L"
 _NO_MEMBER: Final = frozenset({b"g", b"K", b"V", b"M", b"N"})
+_MAP_CONTINUES: Final = slice(504, 505)
 _HEADER_MOST: Final = 1024**2
 _UNPACKING_SECONDS: Final = 2.0
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
@@ -117,11 +118,12 @@ class _StreamVisitor:
         if not TAR.matches(feed.peek(_BLOCK)):
             raise _Listed(_Listing([(_without_extension(self._filename), None)]))
         deadline = Deadline(_UNPACKING_SECONDS)
-        members = []
-        for each in islice(_tar_members(_FedBlocks(feed, deadline)), _LISTED_MOST):
-            members.append(each)
-            if deadline.has_passed:
-                break
+        members: list[tuple[str, int | None]] = []
+        try:
+            members.extend(islice(_tar_members(_FedBlocks(feed, deadline)), _LISTED_MOST))
+        except Unsafe:  # it unpacks to more than is allowed
+            if not members:
+                raise
         raise _Listed(_Listing(members))
 
 
@@ -180,8 +182,11 @@ def _tar_members(blocks: _TarBlocks) -> Iterator[tuple[str, int | None]]:
             else:
                 long_name = dict(read_pax(data, 0)).get("path", "")
             continue
+        more_map = header.sparse_map is not None and header.sparse_map.continues
+        while more_map:
+            more_map = blocks.take(_BLOCK)[_MAP_CONTINUES] not in {b"", b"\0"}
         if header.type_flag not in _NO_MEMBER:
-            yield long_name or header.name, header.size
+            yield long_name or header.name, header.real_size or header.size
             long_name = ""
         blocks.skip(padded)
 

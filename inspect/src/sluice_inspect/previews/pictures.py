@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import BinaryIO, Final
 
 import numpy as np
-from PIL import AvifImagePlugin, Image
+from PIL import AvifImagePlugin, Image, UnidentifiedImageError
 
+from sluice_inspect.formats import jpeg, png
 from sluice_inspect.formats.heif.heic import shown_picture
 from sluice_inspect.images.raster import pillow, require_within_limits
 from sluice_inspect.media.playback import first_frame
-from sluice_inspect.report import Corrupt, InspectionError, Limits, TooComplex, Unsupported
+from sluice_inspect.report import Corrupt, Limits, TooComplex, Unsupported
 from sluice_inspect.source import Source
 
 _PLUGINS: Final[Mapping[str, str]] = {
     "avif": "AVIF", "bmp": "BMP", "gif": "GIF", "j2k": "JPEG2000", "jp2": "JPEG2000", "jpeg": "JPEG", "png": "PNG",
     "tiff": "TIFF", "webp": "WEBP",
 }  # fmt: skip
+# Decoders refuse some pictures for their metadata, or for bytes that others skip.
+_DRAWN_ALONE: Final[Mapping[str, Callable[[Source], BinaryIO]]] = {"JPEG": jpeg.open_drawn, "PNG": png.open_drawn}
+_OF_MANY_LAYOUTS: Final = frozenset({"BMP", "TIFF"})
 _ORIENTATION: Final = 0x0112
 _TURNS: Final[Mapping[int, Image.Transpose]] = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -33,6 +37,7 @@ _BAND_PIXELS: Final = 4_000_000
 _SHARP: Final = 2  # times the size of the preview to which a large picture is averaged before it is resampled
 _DEEPEST: Final = 65535
 _WAVELETS_MOST: Final = 3  # halvings that OpenJPEG is asked for; encoders write five or more
+_WEBP_PIXELS_MOST: Final = 100_000_000  # its decoder holds two pictures of four bytes a pixel
 _SAMPLE_BYTES: Final = 5  # that OpenJPEG needs for each
 _SAMPLES_MOST: Final = 700_000_000
 
@@ -46,15 +51,16 @@ def draw_picture(source: Source, format_name: str, side: int, limits: Limits) ->
         return fit(shown, side)
     if format_name == "avif" and AvifImagePlugin.SUPPORTED:
         AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # the sandbox allows no more
-    with pillow(limits):
-        try:
-            return _draw(source, _PLUGINS[format_name], side, limits)
-        except InspectionError:
-            raise
-        except (ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for headers of all kinds
-            if isinstance(error, RuntimeError) and "memory" in str(error):
-                raise TooComplex(str(error)) from error
-            raise Corrupt(f"the picture does not decode: {error}") from error
+    plugin = _PLUGINS[format_name]
+    try:
+        return _draw(source, source.open(), plugin, side, limits)
+    except Corrupt as error:
+        if plugin in _DRAWN_ALONE:
+            return _draw(source, _DRAWN_ALONE[plugin](source), plugin, side, limits)
+        is_unknown = isinstance(error.__cause__, UnidentifiedImageError | ValueError) or "nsupported" in str(error)
+        if plugin in _OF_MANY_LAYOUTS and is_unknown:
+            raise Unsupported(f"no reader knows this layout of pixels: {error}") from error
+        raise
 
 
 def draw_frame(source: Source, demuxer: str, side: int) -> Image.Image:
@@ -72,7 +78,7 @@ def fit(picture: Image.Image, side: int) -> Image.Image:
     size = max(1, round(width * min(1, side / longer))), max(1, round(height * min(1, side / longer)))
     factor = longer // (_SHARP * side)
     if factor <= 1:
-        small = _Conversion(picture).rows(0, height)
+        small = _over_white(_Conversion(picture).rows(0, height))
     else:
         # In bands, and averaged: all of a large picture in red, green and blue may not fit into memory.
         conversion = _Conversion(picture)
@@ -80,21 +86,28 @@ def fit(picture: Image.Image, side: int) -> Image.Image:
         rows = factor * max(1, _BAND_PIXELS // (width * factor))
         for top in range(0, height, rows):
             band = conversion.rows(top, min(height, top + rows))
-            small.paste(band.reduce(factor), (0, top // factor))
+            small.paste(_over_white(band.reduce(factor)), (0, top // factor))
     return small if small.size == size else small.resize(size, Image.Resampling.LANCZOS)
 
 
-def _draw(source: Source, plugin: str, side: int, limits: Limits) -> Image.Image:
-    with Image.open(source.open(), formats=[plugin]) as picture:
-        require_within_limits(limits, *picture.size)
-        longer = max(picture.size)
-        if plugin == "JPEG":  # decodes at a half, a quarter or an eighth of its size
-            least = max(1, picture.width * side // longer), max(1, picture.height * side // longer)
-            picture.draft(picture.mode, least)
-        elif plugin == "JPEG2000":
-            return _draw_wavelets(source, picture, side)
-        picture.load()
-        return _upright(fit(picture, side), picture)
+def _draw(source: Source, stream: BinaryIO, plugin: str, side: int, limits: Limits) -> Image.Image:
+    try:
+        with pillow(limits), Image.open(stream, formats=[plugin]) as picture:
+            require_within_limits(limits, *picture.size)
+            if plugin == "WEBP" and picture.width * picture.height > _WEBP_PIXELS_MOST:
+                raise TooComplex("the WebP is larger than its decoder has memory for")
+            longer = max(picture.size)
+            if plugin == "JPEG":  # decodes at a half, a quarter or an eighth of its size
+                least = max(1, picture.width * side // longer), max(1, picture.height * side // longer)
+                picture.draft(picture.mode, least)
+            elif plugin == "JPEG2000":
+                return _draw_wavelets(source, picture, side)
+            picture.load()
+            return _upright(fit(picture, side), picture)
+    except (ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for headers of all kinds
+        if isinstance(error, RuntimeError) and "memory" in str(error):
+            raise TooComplex(str(error)) from error
+        raise Corrupt(f"the picture does not decode: {error}") from error
 
 
 def _draw_wavelets(source: Source, picture: Image.Image, side: int) -> Image.Image:
@@ -120,8 +133,16 @@ def _upright(small: Image.Image, picture: Image.Image) -> Image.Image:
     return small if turn is None else small.transpose(turn)
 
 
+def _over_white(picture: Image.Image) -> Image.Image:
+    if picture.mode != "RGBA":
+        return picture
+    page = Image.new("RGBA", picture.size, "white")
+    page.alpha_composite(picture)
+    return page.convert("RGB")
+
+
 class _Conversion:
-    """Converts a picture of any mode to red, green and blue over white, in bands."""
+    """Converts a picture of any mode to red, green and blue in bands, with opacity if it has any."""
 
     def __init__(self, picture: Image.Image) -> None:
         self._is_deep = picture.mode[0] in "IF"
@@ -140,11 +161,7 @@ class _Conversion:
             return band.getchannel("L").convert("RGB")
         if band.mode in {"La", "RGBa"}:  # colours that are multiplied by their opacity
             band = band.convert("RGBA" if band.mode == "RGBa" else "LA")
-        if not band.has_transparency_data:
-            return band.convert("RGB")
-        page = Image.new("RGBA", band.size, "white")
-        page.alpha_composite(band.convert("RGBA"))
-        return page.convert("RGB")
+        return band.convert("RGBA" if band.has_transparency_data else "RGB")
 
     def _full_sample(self) -> float:
         """Return which sample is white: the greatest of the depth of 8 or 16 bits, or of the samples if they are more.

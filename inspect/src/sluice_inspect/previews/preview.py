@@ -52,6 +52,8 @@ def write_preview(fd: int, filename: str, side: int, write: Callable[[bytes], bo
             return {"why": "too_complex"}
         except InspectionError as error:
             return {"why": _reason(error)}
+        except Exception:  # noqa: BLE001  (readers raise anything for a damaged file)
+            return {"why": "damaged"}
     picture = drawing.picture
     if not write(picture.tobytes()):
         return {"why": "too_complex"}
@@ -81,7 +83,10 @@ def _draw(source: Source, filename: str, side: int, limits: Limits) -> Drawing:
     if found.name in _DEMUXERS:
         return Drawing("frame", draw_frame(source, _DEMUXERS[found.name], side))
     if found.name in _READERS:
-        return Drawing("text", draw_sheet(_READERS[found.name](source, limits), side))
+        words = _READERS[found.name](source, limits)
+        if found.name in office.READERS and not words.strip():
+            raise Unsupported("the document has no words: what else it shows is not drawn")
+        return Drawing("text", draw_sheet(words, side))
     if found.family is Family.ARCHIVE:
         return Drawing("members", draw_sheet(list_members(source, found, filename, limits), side))
     raise Unsupported(f"nothing of {found.name} files is drawn")

@@ -29,6 +29,7 @@ _LETTER_BYTES: Final = 4
 _FIELD_MOST: Final = 1000
 _FIELDS: Final = ("From", "To", "Cc", "Date", "Subject")
 _BOUNDARIES_MOST: Final = 100
+_PARTS_MOST: Final = 2000
 _NOT_SHOWN: Final = frozenset({"script", "style", "template", "noscript"})
 _BLOCKS: Final = frozenset(
     """
@@ -72,7 +73,8 @@ def mail_text(source: Source, _limits: Limits) -> str:
     """Return the fields of a mail that readers show, its text, and the names of what is attached."""
     data = source.read_at(0, _MARKUP_BYTES)
     is_wide = encoding_of(MemoryBacked(data)).startswith(("utf-16", "utf-32"))
-    if is_wide or data.lower().count(b"boundary") > _BOUNDARIES_MOST or has_many_parameters(data):
+    has_many_parts = data.lower().count(b"boundary") > _BOUNDARIES_MOST or data.count(b"\n--") > _PARTS_MOST
+    if is_wide or has_many_parts or has_many_parameters(data):
         return _decoded(source, _HEAD_BYTES)
     mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)
     lines = [f"{name}: {_field(str(mail[name]))}" for name in _FIELDS if name in mail]

@@ -8,7 +8,7 @@ from PIL import Image
 from sluice_inspect.previews.preview import draw_preview
 from sluice_inspect.source import MemoryBacked
 from tests.inspection.formats import heif_samples
-from tests.inspection.formats.image_samples import animated, encoded
+from tests.inspection.formats.image_samples import animated, encoded, png_chunk, with_chunk
 from tests.rows import each_row
 
 _HALF_CLEAR = Image.new("RGBA", (40, 20), (255, 0, 0, 128))
@@ -41,6 +41,16 @@ def _deep(level: int) -> Image.Image:
         ("cmyk.jpg", encoded(Image.new("CMYK", (40, 20), (0, 255, 255, 0)), "JPEG"), (254, 0, 0)),
         ("cmyk.tiff", encoded(Image.new("CMYK", (40, 20), (0, 255, 255, 0)), "TIFF"), (255, 0, 0)),
         ("lab.tiff", encoded(Image.new("LAB", (40, 20), (128, 0, 0)), "TIFF"), (128, 128, 128)),
+        (
+            "damaged text.png",
+            with_chunk(encoded(Image.new("RGB", (40, 20), "red"), "PNG"), png_chunk(b"tEXt", b"a\0x", good=False)),
+            (255, 0, 0),
+        ),
+        (
+            "empty segment.jpg",
+            b"\xff\xd8\xff\xe0\0\x02" + encoded(Image.new("L", (40, 20), 90), "JPEG")[2:],
+            (90, 90, 90),
+        ),
         (
             "animated.gif",
             animated([Image.new("RGB", (40, 20), "red"), Image.new("RGB", (40, 20), "blue")], "GIF"),

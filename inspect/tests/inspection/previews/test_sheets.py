@@ -166,6 +166,8 @@ def test_text_is_wrapped_within_the_margins_and_ends_with_the_page() -> None:
         assert 1100 < box[3] <= 1142
 
 
-def test_bytes_of_no_known_format_have_no_preview() -> None:
-    with MemoryBacked(bytes(range(256)) * 10) as source, pytest.raises(Unsupported):
-        draw_preview(source, "a.unknown", 200)
+def test_bytes_of_no_known_format_and_documents_without_words_have_no_preview() -> None:
+    shapes = pptx_samples.presentation(pptx_samples.shape())
+    for name, content in (("a.unknown", bytes(range(256)) * 10), ("a.pptx", shapes)):
+        with MemoryBacked(content) as source, pytest.raises(Unsupported):
+            draw_preview(source, name, 200)
