@@ -139,8 +139,9 @@ def test_every_route_is_documented_with_its_responses(document: dict[str, Any], 
         if "/uploads" in path and (status in EMPTY or (method == "HEAD" and status == "200")):
             assert "content" not in response
             continue
-        if path.startswith("/api/v1/quarantine/") and path.endswith("/download") and status == "200":
-            assert list(response["content"]) == ["application/zip"]
+        kind = {"download": "application/zip", "preview": "image/png"}.get(path.rpartition("/")[2])
+        if path.startswith("/api/v1/quarantine/") and kind is not None and status == "200":
+            assert list(response["content"]) == [kind]
             continue
         schema = _resolve(document, _resolve(document, response)["content"]["application/json"]["schema"])
         assert {"status", "message", "timestamp"} <= set(schema["properties"])
