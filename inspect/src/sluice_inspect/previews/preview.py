@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -9,7 +10,7 @@ from typing import Final, Literal
 from PIL import Image
 
 from sluice_inspect import registry
-from sluice_inspect.format import Family, Format
+from sluice_inspect.format import Family
 from sluice_inspect.inspection import identify
 from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.previews import office, texts
@@ -104,14 +105,8 @@ def _reason(error: InspectionError) -> str:
 def preload() -> None:
     """Draw the sample of every format: a locked child cannot load what it needs."""
     for each in registry.FORMATS:
-        _preload(each)
-
-
-def _preload(each: Format) -> None:
-    if each.missing_reader:
-        return
-    with MemoryBacked(each.sample()) as sample:
-        try:
+        if each.missing_reader:
+            continue
+        # A preview that does not work here is no reason to check no file.
+        with MemoryBacked(each.sample()) as sample, contextlib.suppress(InspectionError):
             draw_preview(sample, f"sample.{min(each.extensions)}", _SAMPLE_SIDE)
-        except Unsupported:
-            return

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Final
+from typing import Final, cast
 
 from PIL import Image, ImageDraw, ImageFont
+
+from sluice_inspect.report import Unsupported
 
 CHARACTERS_MOST: Final = 12_000  # more than the largest page holds
 
@@ -33,11 +35,12 @@ def draw_sheet(text: str, side: int) -> Image.Image:
 
 @cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    font = ImageFont.load_default(size)
-    if not isinstance(font, ImageFont.FreeTypeFont):
-        raise TypeError("Pillow has no FreeType, without which no text is drawn")
+    try:
+        font = ImageFont.load_default(size)
+    except ImportError as error:
+        raise Unsupported("Pillow was built without FreeType, which draws letters") from error
     # The other layout loads a library of the system for writing from right to left.
-    return font.font_variant(layout_engine=ImageFont.Layout.BASIC)
+    return cast("ImageFont.FreeTypeFont", font).font_variant(layout_engine=ImageFont.Layout.BASIC)
 
 
 def _wrapped(text: str, font: ImageFont.FreeTypeFont, width: int) -> Iterator[str]:
