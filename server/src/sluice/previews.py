@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,10 +25,11 @@ from sluice.observe.log import log
 from sluice.storage import KeepsFiles, ObjectStore, StoreError, preview_key
 from sluice.uploads.spool import Spool
 from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.fair_queue import FairQueue
 from sluice_inspect.sandbox.previews import Preview, PreviewSide, PreviewUnavailable, render_preview
 from sluice_inspect.sandbox.sealed import Sealed
 
-_AT_ONCE: Final = 2  # files that are fetched and rendered at a time, of those that all tenants ask for
+_AT_ONCE: Final = 2  # files that are fetched and rendered at a time; tenants take turns
 _WAIT_SECONDS: Final = 30.0
 _PNG_MAX: Final = 8 * 1024**2
 _REMEMBERED: Final = 10_000  # files without a preview, which are not rendered again and again
@@ -45,14 +46,14 @@ class PreviewLink:
 
 
 class Previews:
-    """The previews of all tenants' files. At most `_AT_ONCE` are rendered at a time."""
+    """The previews of all tenants' files."""
 
     def __init__(self, files: Files, sandbox: Sandbox, signer: LinkSigner, make_spool: Callable[[], Spool]) -> None:
         self._files = files
         self._sandbox = sandbox
         self._signer = signer
         self._make_spool = make_spool
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots: FairQueue[str, None, bool] = FairQueue(self._acquire)
         self._none: OrderedDict[tuple[str, PreviewSide], str] = OrderedDict()
 
     async def link(self, by: AuditAction, file_id: str, side: PreviewSide, expires_in: int) -> PreviewLink:
@@ -94,17 +95,17 @@ class Previews:
             raise ServiceUnavailable(fault.part) from fault
         if kept is not None:
             return kept
-        try:
-            async with asyncio.timeout(_WAIT_SECONDS):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise ServiceUnavailable("renderer of previews") from None
-        try:
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._slots.take(file.tenant_id, None, timeout=_WAIT_SECONDS))
+            except TimeoutError:
+                raise ServiceUnavailable("renderer of previews") from None
             png = await self._rendered(file, store, side)
-        finally:
-            self._slots.release()
         await self._keep(file, store, key, png)
         return png
+
+    def _acquire(self, _tenant_id: str, _request: None) -> bool | None:
+        return True if self._slots.held_total < _AT_ONCE else None
 
     async def _rendered(self, file: FileRecord, store: ObjectStore, side: PreviewSide) -> bytes:
         try:
@@ -160,13 +161,13 @@ class Previews:
 
 async def _read(store: ObjectStore, key: str) -> bytes | None:
     """Return a preview that is kept, None if there is none."""
+    found = bytearray()
     try:
-        size = await store.size(key)
-        if size is None or size > _PNG_MAX:
-            return None
-        return b"".join([chunk async for chunk in store.read(key, expected_size=size)])
+        async for chunk in store.read(key, length=_PNG_MAX + 1):
+            found += chunk
     except KeyError:
         return None
+    return bytes(found) if len(found) <= _PNG_MAX else None
 
 
 def _png(preview: Preview) -> bytes:

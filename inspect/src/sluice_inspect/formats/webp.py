@@ -15,6 +15,9 @@ from sluice_inspect.source import Source
 
 _PICTURE_CHUNKS: Final = frozenset({b"VP8 ", b"VP8L", b"ANMF"})
 _CHUNKS_MAX: Final = 500_000
+_NO_DECODER: Final = "could not create decoder object"
+_CANVAS_BYTES: Final = 8  # of a pixel, in both canvases
+_CANVAS_LEAST: Final = 256 * 1024**2  # for less there is always memory
 _LOSSY_START: Final = b"\x9d\x01\x2a"
 _LOSSLESS_START: Final = 0x2F
 _CODED: Final = frozenset({b"VP8 ", b"VP8L"})
@@ -34,7 +37,13 @@ def _examine(source: Source, limits: Limits) -> Examination:
     width, height, frames = _read_chunks(source, end)
     require_within_limits(limits, width, height, frames)
     deadline = Deadline(limits.soft_seconds)
-    decoded = decode_frames(source.open(), "WEBP", limits)
+    try:
+        decoded = decode_frames(source.open(), "WEBP", limits)
+    except Corrupt as fault:
+        # libwebp does not say whether it had no memory for its two canvases.
+        if _NO_DECODER in str(fault) and width * height * _CANVAS_BYTES > _CANVAS_LEAST:
+            raise TooComplex(f"the WebP of {width} x {height} pixels needs more memory than a check has") from fault
+        raise
     _check_ends(source, end, limits, deadline)
     measures = {"width": width, "height": height, "trailing_bytes": max(0, source.size - declared_end)}
     return Examination(measures | decoded.measures, decoded.blank)

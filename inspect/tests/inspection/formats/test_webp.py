@@ -9,7 +9,7 @@ from PIL import Image
 
 from sluice_inspect.formats import webp
 from sluice_inspect.formats.webp import FORMAT
-from sluice_inspect.report import Limits, Outcome
+from sluice_inspect.report import Corrupt, Limits, Outcome
 from tests.inspection.formats.examining import Row, cuts, examine_bytes, verdicts
 from tests.inspection.formats.image_samples import animated, chess_board, encoded, noise_picture, plain_picture
 
@@ -88,3 +88,13 @@ def test_too_many_chunks_are_too_complex(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = b"RIFF" + (4 + len(chunks)).to_bytes(4, "little") + b"WEBP" + chunks
     assert examine_bytes(FORMAT, whole).outcome is Outcome.TOO_COMPLEX
     assert examine_bytes(FORMAT, MOVING).outcome is Outcome.OK
+
+
+def test_picture_without_memory_for_its_decoder_is_too_complex(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: object, **_more: object) -> None:
+        raise Corrupt("the picture does not decode: could not create decoder object")
+
+    monkeypatch.setattr(webp, "decode_frames", refuse)
+    assert examine_bytes(FORMAT, MOVING).outcome is Outcome.CORRUPT
+    monkeypatch.setattr(webp, "_CANVAS_LEAST", 0)
+    assert examine_bytes(FORMAT, MOVING).outcome is Outcome.TOO_COMPLEX
