@@ -14,7 +14,7 @@ from sluice_inspect.sandbox.sealed import Sealed
 # `check_and_scan` does both in one short run. `extract_hidden` scans and also writes the parts that clamd does not see
 # to a shared buffer, `extract_all` writes every part. `hash_members` writes the SHA-256 of every part, and
 # `hash_members_weak` its MD5 and SHA-1 as well. `preview_200` and `preview_1200` write the pixels of a preview whose
-# longer side has at most so many.
+# longer side has at most 200 or 1,200.
 Job = Literal[
     "check",
     "scan",
