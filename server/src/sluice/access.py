@@ -263,7 +263,8 @@ SIGNED_ROUTES: Final[frozenset[Route]] = frozenset(
     {("GET", _DOWNLOAD), ("HEAD", _DOWNLOAD), ("GET", f"{_DOWNLOAD}/preview")}
 )
 
-# Routes whose path holds the credential: the upload token of the upload page, the link of a question to an external check
+# Routes whose path holds the credential: the upload token of the upload page, the link of a question to an external
+# check
 TOKEN_ROUTES: Final[frozenset[Route]] = frozenset(
     {("GET", _PAGE), ("HEAD", _PAGE), ("POST", _PAGE), ("GET", _CHECK_CONTENT), ("HEAD", _CHECK_CONTENT)}
 )

@@ -144,7 +144,7 @@ class Previews:
             yield await spool.seal()
 
     async def _keep(self, file: FileRecord, store: ObjectStore, key: str, png: bytes) -> None:
-        """Store a preview beside its file, unless the file has gone. That it cannot be kept is no fault of the caller."""
+        """Store a preview beside its file, unless the file has gone. That a store refuses it is logged alone."""
         fd = os.memfd_create("sluice-preview", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.write(fd, png)

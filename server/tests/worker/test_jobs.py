@@ -10,7 +10,7 @@ import pytest
 
 from sluice.db.database import DatabaseUnavailable
 from sluice.files import lifecycle, repository
-from sluice.storage import StoreError, StoreUnavailable
+from sluice.storage import StoreError, StoreUnavailable, without_preview
 from sluice.worker import job, runner
 from sluice.worker import repository as worker_rows
 from sluice.worker.job import JobContext, error_boundary, run_until
@@ -54,14 +54,15 @@ class FakeStore:
 
 
 class FakeBatchStore(FakeStore):
-    """A store that deletes many objects with one request."""
+    """A store that deletes many objects with one request. Of each file, `batches` has the object, not its previews."""
 
     def __init__(self) -> None:
         super().__init__()
         self.batches: list[list[str]] = []
 
     async def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
-        self.batches.append(list(keys))
+        self.batches.append([key for key in keys if without_preview(key) == key])
+        assert len(keys) == 3 * len(self.batches[-1])
         return {key: str(self.faults[key]) for key in keys if key in self.faults}
 
 

@@ -1,4 +1,4 @@
-"""What is in an archive: the names and sizes of its first members, and how many there are. Nothing is unpacked for it."""
+"""What is in an archive: the names and sizes of its first members, and how many there are. Nothing is unpacked."""
 # Only of a compressed TAR as much is unpacked as its first headers need.
 
 from __future__ import annotations

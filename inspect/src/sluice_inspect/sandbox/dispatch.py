@@ -186,8 +186,8 @@ class Dispatcher:
     async def run(self, job: FileJob) -> RunResult:
         """Run one job; see `Sandbox.run`.
 
-        A failure in a used worker is retried in a fresh one: an earlier file may be to blame. Small files that are known
-        to be slow are run as large ones, so that others do not wait behind them.
+        A failure in a used worker is retried in a fresh one: an earlier file may be to blame. Small files that are
+        known to be slow are run as large ones, so that others do not wait behind them.
         """
         key = (job.tenant_id, job.sealed.sha256)
         is_small = job.sealed.size <= _SMALL_BYTES and key not in self._slow

@@ -161,8 +161,8 @@ class CompiledRules:
     """Compiled rules, and what was found out about them.
 
     `slow` names files of rules that take long, with milliseconds for a sample of 1 MiB; `slow_patterns` are files and
-    lines; `match_everything` are rules, as `file:rule`, that match every one of some harmless files. `not_kept` says why
-    their sources could not be kept, if they were to be.
+    lines; `match_everything` are rules, as `file:rule`, that match every one of some harmless files. `not_kept` says
+    why their sources could not be kept, if they were to be.
     """
 
     rules: OperatorRules

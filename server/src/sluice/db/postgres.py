@@ -34,7 +34,8 @@ _IDLE_SWEEP_SECONDS: Final = 30.0
 # for a page of fifty.
 _PLANNER: Final = {"random_page_cost": "1.1", "max_parallel_workers_per_gather": "0", "jit": "off"}
 # Statements of the pool are of lists, searches and changes, planned each time by their values: a plan for any values
-# does not know which partial index serves them, nor how few rows are asked for. Those of the upload path are planned once.
+# does not know which partial index serves them, nor how few rows are asked for. Those of the upload path are planned
+# once.
 _POOL_PLANNER: Final = {"plan_cache_mode": "force_custom_plan"}
 # After these a late response may still arrive on the connection; or its server is no longer the primary, or is shutting
 # down.

@@ -480,7 +480,7 @@ async def record_rescan(
 
 
 def threat_of_hash(digest: str) -> str:
-    """Return an entry of hash lists as the threat in a file's row: a release from quarantine is for this entry alone."""
+    """Return an entry of hash lists as the threat in a file's row: a release from quarantine is for it alone."""
     return f"hash_list:{digest}"
 
 

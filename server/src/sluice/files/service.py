@@ -157,7 +157,7 @@ class Files:
             return await repository.count(connection, tenant_id, context_key, uploaded_by)
 
     async def count_by_sha256(self, tenant_id: str, digests: Collection[str]) -> Mapping[str, int]:
-        """Return how many stored files that are not in quarantine have each SHA-256; one that no file has is missing."""
+        """Return how many stored files that are not in quarantine have each SHA-256; those of no file are missing."""
         if not digests:
             return {}
         async with self._database.reading(tenant_id) as connection:

@@ -39,7 +39,7 @@ class EngineVersion:
         return f"{text};{_shortened(self.optional, _MOST_OPTIONAL)}" if self.optional else text
 
     def is_of(self, verdict: str) -> bool:
-        """Return whether a verdict with this text is one by this version, whatever optional engines that are away said."""
+        """Return whether a verdict with this text is by this version, whatever optional engines that are away said."""
         return verdict == str(self) or (not self.optional and verdict.startswith(f"{self};"))
 
 

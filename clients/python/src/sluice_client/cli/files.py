@@ -218,8 +218,9 @@ def preview(
     service: Service,
     json: Json = False,
 ) -> None:
-    """Show what a stored file looks like: write a picture of its first page, or print a link to it. The API key needs the
-    scope `download`.
+    """Show what a stored file looks like: write a picture of its first page, or print a link to it.
+
+    The API key needs the scope `download`.
     """
     found = service.data("GET", f"{_PATH}/{segment(file)}/preview", query={"size": size})
     if to is not None:

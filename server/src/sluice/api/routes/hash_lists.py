@@ -84,8 +84,8 @@ async def import_hashes(
     """Add the entries of a CSV with the columns digest, list, reason and expires_at; all but the first may be missing.
 
     The entries of each 1,000 lines are written together while the body comes in. A line that is wrong ends the import;
-    the response says which one, and which lines were applied; one whose time has passed is skipped. The same file may be
-    sent again.
+    the response says which one, and which lines were applied; one whose time has passed is skipped. The same file may
+    be sent again.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "text/csv":

@@ -1,7 +1,7 @@
 """Rescans: scanning stored files again when signatures have changed, slowly, oldest verdict first.
 
-Files that a reviewer wants to be scanned come first. Infected files, and those that a hash list denies since, are put in
-quarantine, never deleted.
+Files that a reviewer wants to be scanned come first. Infected files, and those that a hash list denies since, are put
+in quarantine, never deleted.
 All progress is in the files' rows, so a rescan continues after any stop, and any number of workers may take part.
 """
 
