@@ -90,7 +90,7 @@ class Previews:
             raise NoPreview(why)
         key = preview_key(file.object_key, side)
         try:
-            kept = await _read(store, key)
+            kept = None if key is None else await _read(store, key)
         except StoreError as fault:
             raise ServiceUnavailable(fault.part) from fault
         if kept is not None:
@@ -101,7 +101,8 @@ class Previews:
             except TimeoutError:
                 raise ServiceUnavailable("renderer of previews") from None
             png = await self._rendered(file, store, side)
-        await self._keep(file, store, key, png)
+        if key is not None:
+            await self._keep(file, store, key, png)
         return png
 
     def _acquire(self, _tenant_id: str, _request: None) -> bool | None:

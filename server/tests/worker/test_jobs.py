@@ -344,3 +344,10 @@ async def test_purge_continues_after_a_bucket_that_cannot_be_opened(
     assert await purge_objects(memory.context) == 2
     assert memory.purged == ["f2"]
     assert [failed["storage_config_id"] for failed in log.failed] == logged
+
+
+async def test_file_whose_key_leaves_no_room_for_that_of_a_preview_is_purged(memory: Memory) -> None:
+    store = memory.buckets[None] = FakeStore()
+    memory.due = [SimpleNamespace(file_id="f1", tenant_id="ten_1", storage_config_id=None, object_key="k" * 1024)]
+    await purge_objects(memory.context)
+    assert (store.asked, memory.purged) == (["k" * 1024], ["f1"])

@@ -45,6 +45,8 @@ async def test_store_with_batches_is_called_once_and_rows_go_at_once(database: D
     event.listen(database.engine.sync_engine, "before_cursor_execute", note)
     await purge_objects(environment.context)
     assert isinstance(environment.platform, BatchStore)
-    assert [sorted(keys) for keys in environment.platform.calls] == [["bad", "f1", "f2", "f3"]]
+    previews = ("", ".preview-1200.png", ".preview-200.png")
+    expected = [f"{file_id}{preview}" for file_id in ("bad", "f1", "f2", "f3") for preview in previews]
+    assert [sorted(keys) for keys in environment.platform.calls] == [expected]
     assert (len(deletions), await environment.rows()) == (1, ["bad"])
     assert await purge_objects(environment.context) == 0  # due again in five minutes

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from sluice.storage.common import KEY_BYTES
+
 INCOMING: Final = "_incoming"  # what has come of resumable uploads
 EXPORTS: Final = "_exports"  # what export jobs write
 PROBES: Final = ".sluice-probe"  # objects that try a store out
@@ -22,9 +24,10 @@ def outside_service_folders(key: str) -> str:
     return f"{_OTHER}/{key}" if is_in_service_folder(key) else key
 
 
-def preview_key(object_key: str, side: int) -> str:
-    """Return the key of the preview , whose longer side has `side` pixels."""
-    return f"{object_key}.preview-{side}.png"
+def preview_key(object_key: str, side: int) -> str | None:
+    """Return the key of the preview of a file whose longer side has `side` pixels, None if it would be too long."""
+    key = f"{object_key}.preview-{side}.png"
+    return key if len(key.encode()) <= KEY_BYTES else None
 
 
 def without_preview(key: str) -> str:

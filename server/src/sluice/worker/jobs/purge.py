@@ -87,7 +87,8 @@ async def _purge_bucket(
 
 def _keys_of(row: AnyRow) -> Sequence[str]:
     """Return the keys of a file's object and of the previews that may be beside it."""
-    return (row.object_key, *(preview_key(row.object_key, side) for side in PREVIEW_SIDES))
+    previews = (preview_key(row.object_key, side) for side in PREVIEW_SIDES)
+    return (row.object_key, *(key for key in previews if key is not None))
 
 
 async def _delete_many(store: ObjectStore, keys: Sequence[str]) -> Mapping[str, str]:
