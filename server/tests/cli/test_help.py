@@ -24,7 +24,7 @@ def test_app_registers_the_documented_commands() -> None:
     names = "serve work init migrate health doctor audit backup restore migrate-bucket check upload token import demo"
     names += " usage plan apply login logout profiles.list completion man console.login"
     names += " contexts.list contexts.show contexts.create contexts.update contexts.replay contexts.rotate-check-secret"
-    names += " files.list files.show files.download files.delete files.restore files.hold files.unhold"
+    names += " files.list files.show files.download files.preview files.delete files.restore files.hold files.unhold"
     names += " files.bulk-delete files.bulk-restore files.export jobs.download jobs.list jobs.show jobs.cancel"
     names += " reports.list reports.show events.list events.tail events.forward"
     names += " buckets.list buckets.show buckets.create buckets.update buckets.set-default buckets.delete"
@@ -32,7 +32,9 @@ def test_app_registers_the_documented_commands() -> None:
     names += " upload-tokens.create upload-tokens.list upload-tokens.show upload-tokens.revoke"
     names += " webhooks.create webhooks.list webhooks.show webhooks.update webhooks.delete webhooks.test"
     names += " webhooks.rotate-secret webhooks.deliveries webhooks.recover webhooks.redeliver"
-    names += " quarantine.list quarantine.download quarantine.release quarantine.refuse quarantine.rescan"
+    names += (
+        " quarantine.list quarantine.download quarantine.preview quarantine.release quarantine.refuse quarantine.rescan"
+    )
     names += " tenants.create tenants.list tenants.show tenants.update tenants.delete tenants.suspend tenants.resume"
     names += " secrets.rotate secrets.retire secrets.keyring receipts.get receipts.verify receipts.rotate"
     names += " hashes.add hashes.remove hashes.list hashes.import hashes.check hashes.quarantine"

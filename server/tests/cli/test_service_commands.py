@@ -42,6 +42,7 @@ COMMANDS = {
     "list_files": "files list",
     "get_file_metadata": "files show file_1",
     "get_download_url": "files download file_1",
+    "get_preview_url": "files preview file_1",
     "delete_file": "files delete file_1 --yes",
     "restore_file": "files restore file_1",
     "hold_file": "files hold file_1 --reason trial",
@@ -58,6 +59,7 @@ COMMANDS = {
     "get_receipt": "receipts get file_1",
     "list_quarantined_files": "quarantine list",
     "download_quarantined_file": "quarantine download file_1",
+    "preview_quarantined_file": "quarantine preview file_1",
     "release_quarantined_file": "quarantine release file_1 --comment ours",
     "refuse_quarantined_file": "quarantine refuse file_1 --comment theirs --yes",
     "rescan_quarantined_file": "quarantine rescan file_1 --comment again",
@@ -123,7 +125,7 @@ OTHERS = {
     "live": "none: for what restarts the server",
     "ready": "none by a key: sluice health asks the server of this machine",
 }
-STREAMS = {"jobs download", "quarantine download"}  # what they print is the file
+STREAMS = {"jobs download", "quarantine download", "quarantine preview"}  # what they print is the file
 
 
 @dataclass

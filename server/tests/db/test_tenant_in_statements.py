@@ -354,6 +354,7 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
     "rule": RetentionRule("ten_1", "ctx_1", "c", 1, 1, "last_downloaded", None, NOW, None, NOW),
     "hold": Hold("file", NOW, "u", "r"),
     "review": Review("release", "u", NOW),
+    "is_current": lambda version: version == "y",
     "fields": {"status": ("active", "inactive")},
     "listed": [{"file_id": "f", "sha256": "00", "size_bytes": 3, "outcome": "erased"}],
     "changed": {"evt_1": {}},

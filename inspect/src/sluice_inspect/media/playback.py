@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
-from PIL import Image
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.format import Examination
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.packet import Packet
     from av.stream import Stream
+    from PIL import Image
 
 MISSING_READER: Final = "" if INSTALLED else "PyAV"  # the `missing_reader` of every format that is played
 NO_MEDIA: Final = "the file holds neither sound nor moving pictures"
@@ -146,7 +146,7 @@ def describe(source: Source, demuxer: str) -> Mapping[str, Measure]:
         return {}
 
 
-def first_frame(source: Source, demuxer: str) -> Image.Image | None:
+def first_frame(source: Source, demuxer: str) -> "Image.Image | None":
     """Return the first picture of a film as it is shown, None if it has none that decodes.
 
     Raise as `play` does if the container cannot be opened.
@@ -176,8 +176,10 @@ def first_frame(source: Source, demuxer: str) -> Image.Image | None:
                 raise Unsupported(f"FFmpeg cannot decode the film: {error.strerror}") from error
 
 
-def _shown(frame: "av.VideoFrame", pixel_shape: Fraction | None) -> Image.Image:
+def _shown(frame: "av.VideoFrame", pixel_shape: Fraction | None) -> "Image.Image":
     """Return a frame with square pixels, turned as the film says."""
+    from PIL import Image  # noqa: PLC0415  (a check draws nothing, and should not wait for it)
+
     # In one thread, since the sandbox allows no more.
     pixels = av.video.reformatter.VideoReformatter().reformat(frame, format="rgb24", threads=1).to_ndarray()
     picture = Image.fromarray(pixels)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
-from PIL import Image, ImageChops
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.images.blank import NOISE_MAX, is_empty_scan, picture_is_blank
@@ -21,6 +20,7 @@ from sluice_inspect.text.plaintext import INVISIBLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from PIL import Image
 
 codecs.lookup("utf-16-le")  # load it now: the sandbox that runs this later has no file system
 
@@ -149,9 +149,9 @@ def _without_equal_channels(page: Image.Image) -> Image.Image:
     """Return a grey page, which is rendered in three equal channels, with one: it takes a third of the time."""
     if page.mode != "RGB":
         return page
-    red, green, blue = page.split()
-    is_grey = not (ImageChops.difference(red, green).getbbox() or ImageChops.difference(green, blue).getbbox())
-    return red if is_grey else page
+    pixels = np.asarray(page)
+    is_grey = np.array_equal(pixels[..., 0], pixels[..., 1]) and np.array_equal(pixels[..., 1], pixels[..., 2])
+    return page.getchannel(0) if is_grey else page
 
 
 def _render(page: pdfium.PdfPage, scale: float, *, grayscale: bool = False) -> _Pixels:
