@@ -44,7 +44,7 @@ _TEXT_CHARS, _TEXT_BYTES = 0x0FA0, 0x0FA8
 
 
 class _Text(XmlTarget):
-    """Keeps the text of a part until a page is full. Elements are told apart by their names without their namespace."""
+    """Keeps the text of a part until a page is full. Elements are known by their names without their namespace."""
 
     shown: frozenset[str] | None = None  # elements whose text is shown; None: of all
     muted: frozenset[str] = frozenset()

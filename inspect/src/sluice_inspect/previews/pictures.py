@@ -128,7 +128,7 @@ def _upright(small: Image.Image, picture: Image.Image) -> Image.Image:
     """Return the small picture turned as the metadata of the original says."""
     try:
         turn = _TURNS.get(picture.getexif().get(_ORIENTATION, 1))
-    except Exception:  # noqa: BLE001  (readers of metadata raise anything, and damage there is no damage of the picture)
+    except Exception:  # noqa: BLE001  (readers of metadata raise anything; damage there is not of the picture)
         return small
     return small if turn is None else small.transpose(turn)
 

@@ -15,7 +15,7 @@ CHARACTERS_MOST: Final = 12_000  # more than the largest page holds
 _SHAPE: Final = 210 / 297
 _MARGIN: Final = 0.05  # share of the height
 _LETTER: Final = 1 / 85  # the same
-_SMALLEST: Final = 7  # pixels; smaller letters cannot be told from each other
+_SMALLEST: Final = 7  # pixels; smaller letters cannot be read
 _LINE: Final = 1.3  # times the size of the letters
 _TAB: Final = "    "
 

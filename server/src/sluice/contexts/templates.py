@@ -26,7 +26,7 @@ _LONGEST: Final = {
     "extension": 17,
     "sha256": 64,
 }
-# What each placeholder stands for. A tenant's id from an issuer may be any word: `render` has the last say.
+# What each placeholder means. A tenant's id from an issuer may be any word: `render` has the last say.
 _SHAPES: Final = {
     "tenant_id": re.compile("ten_[0-9a-z]+"),
     "context_key": re.compile("[a-z][a-z0-9_]*"),
