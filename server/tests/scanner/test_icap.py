@@ -254,6 +254,7 @@ async def test_tls_needs_a_certificate_of_the_given_authority(seal: Seal, tmp_pa
 
 async def test_connections_are_kept_and_one_that_the_server_closed_is_replaced(seal: Seal) -> None:
     async with faulty_icap() as server, scanner_of(server.address) as scanner:
+        await scanner.find_scan_limit(20)  # the search after the start uses a connection of its own meanwhile
         for number in range(4):
             assert isinstance(await scanned(scanner, seal(b"words %d" % number)), Clean)
         ports = [request.writer.get_extra_info("peername")[1] for request in server.requests]
