@@ -15,6 +15,9 @@ from sluice_inspect.images.views import Levels
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SCENE: Final = 9.0  # levels between the parts of a picture that may be a scene
+_STEP: Final = 0.4  # levels by which whole numbers are off a smooth surface
+_SMOOTH: Final = 0.6  # levels of noise that do not make up for it
 _EVEN: Final = 12.0  # levels between the brightest and the darkest part of a page that need no explanation
 _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]
 _BRIGHT: Final = 90.0  # levels of the brightest part at least
@@ -23,6 +26,7 @@ _MONOTONY: Final = 0.6  # share of the changes of light on a crumpled page that 
 FACET: Final = 0.13  # share by which the parts of a clearly crumpled page differ in brightness
 FACET_FAINT: Final = 0.04  # the same if no crease is a mark: hills in fog differ by more
 _EVENLY_LIT: Final = 0.94  # share of a page without shadows that is a smooth surface
+_UNSEEN: Final = 0.012  # share of the light that a reader does not see where it has no edge
 _NEARLY_LIT: Final = 0.75  # the same if the rest is faintly darker
 _DARKER_FAINT: Final = 0.06  # share of the light that is missing there
 _LIGHTER_FAINT: Final = 0.01  # share of such a page that is brighter than that surface
@@ -59,6 +63,7 @@ class _Light:
     used: Mask  # the cells that count, in a row
     inner: NDArray[np.float64]  # the levels without the border
     grain: float  # share by which compression makes them uneven
+    span: float  # levels between its brightest and its darkest part
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +85,14 @@ def is_lit_paper(page: Page, *, is_text: bool = False) -> bool:
     light = _light_of(page)
     if light is None:
         return False
+    if light.span < SCENE:
+        return True
     off = (0.02 if is_text else 0.01 if page.folds else 0.006) + light.grain
     for rest in _unlit(light, off):
         lit = float((np.abs(rest) <= off).mean())
         if (
             lit >= _EVENLY_LIT
+            or float(np.percentile(np.abs(rest), 99)) <= _UNSEEN
             or (lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
             or _is_shadowed(rest, off, _SHADOW)
         ):
@@ -141,7 +149,11 @@ def _light_of(page: Page) -> _Light | None:
         terms=np.concatenate(terms, axis=1),
         used=used,
         inner=levels[border:-border, border:-border],
-        grain=0.4 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0,
+        grain=max(
+            0.4 * page.grey_quantum / high if page.grey_quantum >= 1 else 0.0,
+            _STEP / low if page.noise <= _SMOOTH else 0.0,
+        ),
+        span=high - low,
     )
 
 

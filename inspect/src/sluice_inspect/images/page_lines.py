@@ -35,6 +35,8 @@ _CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turne
 _CORNER_SPREAD: Final = 14.0  # levels within it
 _CORNER_DARK: Final = 35.0  # levels along its lines, off what is usual there
 _OUTLINE_DARK: Final = 70.0  # the same where its shadow begins and ends
+_OUTLINE_SHADOW: Final = 4.0  # millimetres beside it where faint rests are its shadow, which is uneven
+_OUTLINE_FAINT: Final = 25.0
 _CORNER_SHADOW: Final = 9.0  # millimetres beside it
 
 
@@ -152,6 +154,8 @@ def model_corners(page: Page) -> None:
             _subtract_beside(page, planes, apart, -reach)
             darker = (planes[1] - planes[0]).max(axis=2)
             masked[:side, :side] |= (np.abs(apart) < reach) & (darker < _OUTLINE_DARK)
+            rest = np.abs(planes[0] - planes[1]).max(axis=2)
+            masked[:side, :side] |= (np.abs(apart) < _OUTLINE_SHADOW) & (rest < _OUTLINE_FAINT)
 
 
 def _legs(off: Mask, scale: float) -> tuple[float, float] | None:

@@ -22,6 +22,8 @@ _LEFT: Final = 0.02  # share of the marks that may be left when the text of the 
 _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
 _SHADOW: Final = 0.7  # size of the shadow in a hole at most, as a share of the other part of it
 _HOLES_APART: Final = 17.0  # millimetres between punched holes at least: letters are nearer
+_REGULAR: Final = 3  # holes at even distances that need not be symmetric
+_REGULAR_APART: Final = 60.0  # millimetres between them
 _STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
 _TINY: Final = 2.35  # millimetres of a tiny one of two, with the cells at its border
 _HOLES_LEAST: Final = 6.8  # the same of tiny ones, on long paper
@@ -42,6 +44,7 @@ _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its bor
 _LARGE: Final = 1.5  # times as large as that are some of many, with what compression leaves around them
 _DUSTY: Final = 4  # specks of which some may be that large
 _MANY: Final = 10  # specks of which two may be beside each other
+_LIST_MOST: Final = 30  # of more specks, three are in line by chance
 _UNLIKE: Final = 2.5  # contrast of the darkest of many specks, at least, times that of the faintest
 _GRID: Final = 0.12  # share by which the distances of printed dots vary at most
 _GRID_LEAST, _GRID_MOST = 40, 3000  # such dots
@@ -53,7 +56,7 @@ _BORDER_LONGEST: Final = 11.0
 _BORDER_NOISE: Final = 3.5  # contrast of one at most, times the least of a mark, on a noisy page
 _BORDER_MOST: Final = 5
 _ACROSS: Final = 20.0  # millimetres from both edges together up to which a mark lies across a corner
-_ACROSS_FAINT: Final = 26.0
+_ACROSS_FAINT: Final = 38.0
 _LONE_MOST: Final = 20.0  # levels of a faint mark
 _LONE_LONG: Final = 8.0  # millimetres of it at most
 _LONE_FAR: Final = 14.0  # millimetres around it without a mark
@@ -66,8 +69,11 @@ _STREAK: Final = 10.0  # the same of its length
 _STREAK_BEGINS: Final = 3.5  # millimetres from the edge in which one begins that may be so short
 _STREAK_INSIDE: Final = 40.0
 _STREAK_FAINT: Final = 13.0  # levels of one of which pieces are seen that reach no edge
+_STREAKS_SURE: Final = 2  # of a glass that has dirt, so that one may be wider
+_SMEAR: Final = 3.3, 60.0  # millimetres of the width of such a one at most, and of its length at least
 _STREAKS_MOST: Final = 8
 _CORNER: Final = (7.0, 56.0)  # millimetres of a corner that is folded over; a letter is smaller
+_CORNER_SLIM: Final = (5.0, 12.0)  # the same of a slim one that is faint
 _OUTLINES: Final = 5  # straight lines of its outline
 _FLAT: Final = 0.99  # share of a page that has the same level, where there is no noise
 _ALONE: Final = 2.5  # millimetres around it without a mark
@@ -199,7 +205,20 @@ def _specks(parts: list[Part], most: float) -> list[Part]:
             specks = alone
     if len(specks) >= _MANY:
         specks = alone + pairs  # by chance
-    return specks if len(specks) <= _SPECKS_MOST and not is_grid(specks) else []
+    return specks if len(specks) <= _SPECKS_MOST and not is_grid(specks) and not _is_list(specks) else []
+
+
+def _is_list(parts: list[Part]) -> bool:
+    """Return whether three of a few dark dots are alike, in line, and evenly apart, as the bullets of a list."""
+    dark = [part for part in parts if part.contrast >= _FAINT]
+    if len(dark) > _LIST_MOST:
+        return False
+    for one, other in combinations(dark, 2):
+        if _are_in_line(one, other):
+            ahead = [2 * b - a for a, b in zip(one.centre, other.centre, strict=True)]
+            if any(math.dist(part.centre, ahead) <= 1.5 * one.unit and _are_alike(one, part) for part in dark):
+                return True
+    return False
 
 
 def _are_in_line(one: Part, other: Part) -> bool:
@@ -360,6 +379,14 @@ def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
                 streaks += line
         if len(places) > _STREAKS_MOST:
             return []
+        if len(places) >= _STREAKS_SURE:
+            streaks += [
+                part
+                for part in parts
+                if part.far(across) - part.near(across) <= _SMEAR[0]
+                and part.far(along) - part.near(along) >= _SMEAR[1]
+                and min(part.near(along), length - part.far(along)) < _STREAK_BEGINS
+            ]
     return streaks
 
 
@@ -369,7 +396,9 @@ def _folded_corners(parts: list[Part], width: float, height: float) -> list[Part
     for part in parts:
         beside = min(part.left, width - part.right), min(part.top, height - part.bottom)
         sides = part.width, part.height
-        if max(beside) < _EDGE and min(sides) >= _CORNER[0] and max(sides) <= _CORNER[1] and _has_straight_lines(part):
+        is_slim = min(sides) >= _CORNER_SLIM[0] and max(sides) >= _CORNER_SLIM[1] and part.contrast < _FAINT
+        is_corner = max(beside) < _EDGE and max(sides) <= _CORNER[1] and (is_slim or min(sides) >= _CORNER[0])
+        if is_corner and _has_straight_lines(part):
             corners.append(part)
     inside = [
         part
@@ -418,6 +447,9 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
             ]
             if any(abs(one.centre[along] - other.centre[along]) < _HOLES_APART for one, other in combinations(row, 2)):
                 continue
+            if _are_regular(row, along, across):
+                holes += row
+                continue
             for part in row:
                 mirrored = length - part.centre[along]
                 if any(
@@ -430,6 +462,20 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
                 ) and len(row) in {2, 3, 4, 6, 8}:
                     holes.append(part)
     return holes
+
+
+def _are_regular(row: list[Part], along: int, across: int) -> bool:
+    """Return whether parts are the holes of a page that was cut after it was punched: alike, far and evenly apart."""
+    if len(row) < _REGULAR:
+        return False
+    steps = np.diff(sorted(part.centre[along] for part in row))
+    sizes = [part.size for part in row]
+    return bool(
+        steps.min() >= _REGULAR_APART
+        and np.ptp(steps) <= 0.04 * steps.mean()
+        and np.ptp([part.centre[across] for part in row]) < 2
+        and min(sizes) > 0.7 * max(sizes)
+    )
 
 
 def _is_shadow(part: Part, parts: list[Part]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from sluice_inspect.images.page_creases import Plane, find_creases, has_long_marks, mask_creases, mask_ends
-from sluice_inspect.images.page_light import FACET, FACET_FAINT, is_crumpled_paper, is_lit_paper
+from sluice_inspect.images.page_light import FACET, FACET_FAINT, SCENE, is_crumpled_paper, is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
 from sluice_inspect.images.page_marks import absorb_bleeding, is_grid, mask_handling, mask_punched
 from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
@@ -24,7 +24,6 @@ _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans
 _MOST_ASPECT: Final = 2.3
 _RICH_PIXELS: Final = 0.08  # the same of pixels, once edges, folds and holes are explained
 _FILL: Final = 160.0  # level of the page when its light is subtracted
-_SCENE: Final = 9.0  # levels between the parts of a picture that may be a scene
 _LEFT_LIGHT: Final = 15.0  # levels of the light that is left when edges and folds are explained
 _DIM: Final = 75.0  # level of the background below which a picture shows no page that can be judged as one
 _BLACK: Final = 5.0  # the same below which nothing can be darker
@@ -126,7 +125,7 @@ def shows_scene(image: Image.Image) -> bool:
     if is_grid(unexplained(page)):
         return True
     inner = page.background[:: round(4 * page.scale), :: round(4 * page.scale)].mean(axis=2)[3:-3, 3:-3]
-    if float(np.ptp(np.percentile(inner, (1, 99)))) < _SCENE:
+    if float(np.ptp(np.percentile(inner, (1, 99)))) < SCENE:
         return False
     model_edges(page)
     return model_lines(page) and (has_horizon(page) or not is_lit_paper(page, is_text=shows_other_side(page)))
