@@ -122,6 +122,8 @@ contexts = Table(
     Column("page_logo", Text, nullable=True),
     # At most three, each with its sealed secret.
     Column("external_checks", Document, nullable=False, server_default="[]"),
+    # What is taken out of every file before it is stored; null is nothing.
+    Column("sanitise", Document, nullable=True),
     UniqueConstraint("tenant_id", "context_key"),
     ForeignKeyConstraint(
         ["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]

@@ -42,6 +42,7 @@ class Reason(StrEnum):
     SCAN_INCOMPLETE = "scan_incomplete"
     REJECTED_BY_CHECK = "rejected_by_check"
     CHECK_UNANSWERED = "check_unanswered"
+    CANNOT_SANITISE = "cannot_sanitise"
 
 
 _CODES: Final = frozenset(Reason)
@@ -253,6 +254,12 @@ WORDS: Final = MappingProxyType(
             check=EXTERNAL,
             advice="wait",
             retryable=True,
+        ),
+        Reason.CANNOT_SANITISE: Words(
+            "what must not be kept cannot be taken out of it",
+            "The context's `sanitise` takes something out of every file, which is not possible with this one: `found` "
+            "says why. No file is stored half-clean.",
+            check="sanitise",
         ),
     }
 )

@@ -6,8 +6,9 @@ interface: extension, size, rate, plan, quota, integrity, blank, malware; polici
 same facts.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, Literal
 
 from sluice.contexts.policies import Mode
@@ -42,10 +43,27 @@ CHECKS: Final = (
     "blank",
     *policies.CONTENT_CHECKS,
     "malware",
+    "sanitise",
     "storage",
 )
 
 
+_MALWARE: Final = CHECKS.index("malware")
+# Policies that judge what was sent, and not what is stored: what they find cannot be taken out of a file.
+_OF_SENT: Final = frozenset({Reason.ENCRYPTED_FILE})
+# Why a file could not be sanitised.
+NOT_SANITISED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "format": "files of this format cannot be sanitised",
+        "damaged": "the file is damaged",
+        "encrypted": "the file is protected by a password",
+        "too_complex": "it takes more time or memory than the limits allow",
+        "too_large": "the file is too large",
+        "signed": "the file is signed, and its signature would be broken",
+        "empty": "nothing would be left of the file",
+        "inseparable": "it cannot be told apart from the content",
+    }
+)
 _STRICTEST_FIRST: Final = (Mode.ENFORCE, Mode.QUARANTINE, Mode.REPORT)
 _PYTHON: Final = "python"  # the operator's own checks: each is the check `python.NAME`
 _MODES: Final = {"reject": Mode.ENFORCE, "quarantine": Mode.QUARANTINE, "report": Mode.REPORT}
@@ -112,6 +130,7 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield from judge_content(facts, rules)
     yield from judge_members(facts)
     yield from judge_scan(facts, rules)
+    yield from judge_sanitising(facts, rules)
     yield from judge_external(facts, rules)
 
 
@@ -144,6 +163,8 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
 
 def mode_of(check: str, rules: Rules) -> Mode | None:
     """Return the mode of a check under `rules`; None for a policy that is not set."""
+    if check == "sanitise":
+        return None if rules.sanitise is None else Mode.ENFORCE
     if check.startswith("policy."):
         policy = getattr(rules.policies, check.removeprefix("policy."))
         return None if policy is None else policy.mode
@@ -182,6 +203,7 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
         "policy.duplicates": facts.duplicate_of,
         "hash_list": facts.listed,
         "malware": facts.scanned or (facts.listed is not None and facts.listed.is_allowed) or None,
+        "sanitise": facts.sanitised,
         "storage": None,  # no fact: a file that was stored has an id
     }
     if check in measured:
@@ -261,7 +283,8 @@ def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     if facts.examined is not None:
         yield from _judge_check(facts.examined, facts, rules)
         if rules.policies.content_modes:
-            yield from policies.judge_content(facts, rules.policies)
+            found = policies.judge_content(facts, rules.policies)
+            yield from found if is_as_stored(facts, rules) else (each for each in found if each.reason in _OF_SENT)
         yield from _judge_checks_in_python(facts.examined)
 
 
@@ -374,6 +397,19 @@ def judge_external(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(Reason.REJECTED_BY_CHECK, detail, found=fact.code, mode=mode, external_check=rule.check)
 
 
+def judge_sanitising(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield that the file could not be sanitised."""
+    if rules.sanitise is not None and facts.sanitised is not None and facts.sanitised.why:
+        removals, why = ", ".join(rules.sanitise.remove), facts.sanitised.why
+        detail = f"{removals} cannot be taken out of it: {NOT_SANITISED.get(why, why)}"
+        yield Rejection(Reason.CANNOT_SANITISE, detail, found=why)
+
+
+def is_as_stored(facts: Facts, rules: Rules) -> bool:
+    """Return whether the facts are of the bytes that would be stored, and not of those that are yet to be sanitised."""
+    return rules.sanitise is None or (facts.sanitised is not None and not facts.sanitised.why)
+
+
 def lacks_answer(facts: Facts, rules: Rules) -> bool:
     """Return whether there is no verdict since an external check whose rule is `refuse` gave no answer."""
     refusing = {rule.name for rule in rules.external_checks if rule.without_answer == "refuse"}
@@ -388,7 +424,8 @@ def checks_of(rules: Rules, facts: Facts | None = None) -> tuple[str, ...]:
     in_python = () if facts is None else _checks_in_python(facts)
     if not in_python and not rules.external_checks:
         return CHECKS
-    return (*CHECKS[:-2], *in_python, CHECKS[-2], *(rule.check for rule in rules.external_checks), CHECKS[-1])
+    before, after = CHECKS[:_MALWARE], CHECKS[_MALWARE:-1]
+    return (*before, *in_python, *after, *(rule.check for rule in rules.external_checks), CHECKS[-1])
 
 
 if {words.check for words in WORDS.values()} - {*CHECKS, EXTERNAL}:
