@@ -16,7 +16,7 @@ from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
 from sluice.uploads.examined import ExamineFact, Fault, faults, faults_of_checks, unreported
 from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
-from sluice.uploads.values import Facts, HashListFact, Rejection, Rules, ScanFact
+from sluice.uploads.values import Facts, HashListFact, Rejection, Rules, ScanFact, SentFailure
 from sluice_inspect.report import Outcome
 
 CheckOutcome = Literal["pass", "fail", "would_fail", "not_run", "off", "error"]
@@ -50,7 +50,9 @@ CHECKS: Final = (
 
 _MALWARE: Final = CHECKS.index("malware")
 # Policies that judge what was sent, and not what is stored: what they find cannot be taken out of a file.
-_OF_SENT: Final = frozenset({Reason.ENCRYPTED_FILE})
+_OF_SENT: Final = "policy.encrypted"
+_OF_STORED: Final = frozenset({"quota", *policies.CONTENT_CHECKS}) - {_OF_SENT}
+_CONTENT_OF_SENT: Final = frozenset({*INTEGRITY_CHECKS, "blank", "malware"})
 # Why a file could not be sanitised.
 NOT_SANITISED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -154,7 +156,8 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
         elif mode is Mode.OFF:
             results.append(CheckResult(name, mode, "off"))
         else:
-            results.append(CheckResult(name, mode, "pass" if _is_measured(name, facts, found) else "not_run"))
+            is_made = _is_measured(name, facts, found) and (is_as_stored(facts, rules) or name not in _OF_STORED)
+            results.append(CheckResult(name, mode, "pass" if is_made else "not_run"))
     if facts.external:
         silent = {f"{EXTERNAL}.{fact.name}" for fact in facts.external if fact.verdict is None}
         results = [replace(each, outcome="error") if each.name in silent else each for each in results]
@@ -265,11 +268,10 @@ def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(
             Reason.MONTHLY_LIMIT_EXCEEDED, detail, plan.resets_in, plan.limit, found=plan.used, expected=expected
         )
-    if rules.quota_bytes is not None and used is not None and used + facts.size_bytes > rules.quota_bytes:
-        detail = f"{used} of {rules.quota_bytes} bytes are used, the file has {facts.size_bytes}"
-        yield Rejection(
-            Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + facts.size_bytes, expected={"max": rules.quota_bytes}
-        )
+    quota = rules.quota_bytes if is_as_stored(facts, rules) else None
+    if quota is not None and used is not None and used + facts.size_bytes > quota:
+        detail = f"{used} of {quota} bytes are used, the file has {facts.size_bytes}"
+        yield Rejection(Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + facts.size_bytes, expected={"max": quota})
     if facts.listed is not None and facts.listed.own is not None and facts.listed.own.list == "deny":
         yield denial_of(facts.listed.own)
     duplicates = rules.policies.duplicates
@@ -284,7 +286,7 @@ def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield from _judge_check(facts.examined, facts, rules)
         if rules.policies.content_modes:
             found = policies.judge_content(facts, rules.policies)
-            yield from found if is_as_stored(facts, rules) else (each for each in found if each.reason in _OF_SENT)
+            yield from found if is_as_stored(facts, rules) else (each for each in found if each.check == _OF_SENT)
         yield from _judge_checks_in_python(facts.examined)
 
 
@@ -397,12 +399,27 @@ def judge_external(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(Reason.REJECTED_BY_CHECK, detail, found=fact.code, mode=mode, external_check=rule.check)
 
 
+def failures_of_sent(judged: Judged) -> tuple[SentFailure, ...]:
+    """Return the checks of the content that a file fails before it is sanitised."""
+    return tuple(
+        SentFailure(each.reason, each.detail, each.mode, each.check)
+        for each in judged.failures
+        if each.check in _CONTENT_OF_SENT or each.check.startswith(f"{_PYTHON}.")
+    )
+
+
 def judge_sanitising(facts: Facts, rules: Rules) -> Iterator[Rejection]:
-    """Yield that the file could not be sanitised."""
+    """Yield that the file could not be sanitised, or what was found in it before."""
     if rules.sanitise is not None and facts.sanitised is not None and facts.sanitised.why:
         removals, why = ", ".join(rules.sanitise.remove), facts.sanitised.why
         detail = f"{removals} cannot be taken out of it: {NOT_SANITISED.get(why, why)}"
         yield Rejection(Reason.CANNOT_SANITISE, detail, found=why)
+    if facts.sanitised is not None and facts.sanitised.sent_failures:
+        again = {each.check for each in (*judge_content(facts, rules), *judge_scan(facts, rules))}
+        for sent in facts.sanitised.sent_failures:
+            if sent.check not in again:
+                detail = f"before it was sanitised: {sent.detail}"
+                yield Rejection(sent.reason, detail, mode=sent.mode, external_check=sent.check)
 
 
 def is_as_stored(facts: Facts, rules: Rules) -> bool:

@@ -30,7 +30,7 @@ from sluice.scanner import EngineVersion, SingleResult, version_of
 from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
-from sluice.uploads.reasons import EXTERNAL, LIMIT_REASONS, WORDS, Reason
+from sluice.uploads.reasons import EXTERNAL, LIMIT_REASONS, WORDS, Reason, stored_reason
 from sluice_inspect.check_results import CheckFinding, CheckResult, parse_results
 from sluice_inspect.report import Report
 from sluice_inspect.sandbox.sealed import Sealed
@@ -263,6 +263,16 @@ class ExternalFact:
 
 
 @dataclass(frozen=True, slots=True)
+class SentFailure:
+    """A check that what was sent fails, without being rejected for it."""
+
+    reason: Reason
+    detail: str
+    mode: Mode
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
 class SanitisedFact:
     """What was taken out of a file, and what was sent: all other facts are those of the file without it.
 
@@ -273,6 +283,7 @@ class SanitisedFact:
     sent_size_bytes: int
     removed: tuple[str, ...] = ()
     why: str = ""
+    sent_failures: tuple[SentFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,14 +338,6 @@ class Facts:
         for name in ("rate", "plan", "examined", "scanned"):
             fact = plain[name]
             plain[name] = None if fact is None else {inner: getattr(fact, inner) for inner in fact.__slots__}
-        if self.external:
-            plain["external"] = [asdict(one) for one in self.external]
-        else:
-            del plain["external"]
-        if self.sanitised is not None:
-            plain["sanitised"] = asdict(self.sanitised)
-        else:
-            del plain["sanitised"]
         if self.examined is not None:
             del plain["examined"]["checks"]
             if self.examined.checks:
@@ -348,10 +351,16 @@ class Facts:
                     plain["scanned"][name] = [asdict(one) for one in parts]
             if not self.scanned.quarantines:
                 del plain["scanned"]["quarantines"]
-        if self.listed is None:
-            del plain["listed"]
-        else:
-            plain["listed"] = self.listed.to_json()
+        rare = {
+            "external": [asdict(one) for one in self.external],
+            "listed": self.listed and self.listed.to_json(),
+            "sanitised": self.sanitised and asdict(self.sanitised),
+        }
+        for name, fact in rare.items():
+            if fact:
+                plain[name] = fact
+            else:
+                del plain[name]
         return plain
 
     @classmethod
@@ -383,7 +392,12 @@ def _known(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
 
 def _stored_sanitising(sanitised: Mapping[str, Any]) -> SanitisedFact:
     known = _known(SanitisedFact, sanitised)
-    return SanitisedFact(**{**known, "removed": tuple(known["removed"])})
+    failures = tuple(
+        SentFailure(reason, each["detail"], Mode(each["mode"]), each["check"])
+        for each in known.get("sent_failures", ())
+        if (reason := stored_reason(each["reason"])) is not None
+    )
+    return SanitisedFact(**{**known, "removed": tuple(known["removed"]), "sent_failures": failures})
 
 
 def _stored_scan(scanned: Mapping[str, Any]) -> ScanFact:
