@@ -23,6 +23,7 @@ from sluice.contexts.policies import (
     Policies,
     ProgramsInArchives,
 )
+from sluice.contexts.sanitising import Sanitise
 from sluice.hash_lists import ListedHash
 from sluice.messages import LOCALES, Sentence, catalogue_of, render
 from sluice.messages.patterns import names_in, parse
@@ -39,6 +40,7 @@ from sluice.uploads.values import (
     RateFact,
     Rejection,
     Rules,
+    SanitisedFact,
     ScanFact,
 )
 from sluice_inspect.check_results import CheckResult
@@ -216,6 +218,19 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         )
     ],
     (Sentence("rejected_by_check.plain"), {"examined": CHECKED}, {}),
+    *[
+        (Sentence(key), {"sanitised": SanitisedFact("11", 1, why=why)}, {"sanitise": Sanitise(remove=["metadata"])})
+        for why, key in (
+            ("inseparable", "cannot_sanitise.plain"),
+            ("format", "cannot_sanitise.format"),
+            ("signed", "cannot_sanitise.signed"),
+            ("empty", "cannot_sanitise.empty"),
+            ("encrypted", "encrypted_file.plain"),
+            ("too_complex", "validation_limits_exceeded.plain"),
+            ("too_large", "file_too_large.plain"),
+            ("damaged", "corrupt_file.plain"),
+        )
+    ],
 ]
 
 
