@@ -149,6 +149,9 @@ def cases() -> dict[Reason, Case]:
             wide_zstd(),
             scanned | {"reject_corrupt_files": False},
         ),
+        Reason.CANNOT_SANITISE: Case(
+            "data.bin", "of an unknown format", samples.noise(2000), {"sanitise": {"remove": ["metadata"]}}
+        ),
     }
 
 
