@@ -155,5 +155,6 @@ REMOVED: Final[Mapping[str, str]] = MappingProxyType({
     "embedded_files": "files, OLE objects, ActiveX controls, sound and films in it",
     "external_links": "what is loaded or opened from outside of the file",
     "forms": "forms that can be filled in",
+    "signatures": "digital signatures, which no longer fit a document that was changed",
     "all_but_pixels": "all that is not visible: the file holds pictures of what it showed",
 })  # fmt: skip

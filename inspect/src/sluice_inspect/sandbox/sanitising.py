@@ -28,6 +28,7 @@ Removed = Literal[
     "embedded_files",
     "external_links",
     "forms",
+    "signatures",
     "all_but_pixels",
 ]
 # Why a file cannot be sanitised: its format has no sanitiser for this, it is damaged, needs a password, takes too long

@@ -1,0 +1,104 @@
+"""The sanitising of a file: what it is decides who cleans it, and what is left of it is written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Set
+from typing import Final
+
+from sluice_inspect import registry
+from sluice_inspect.format import Format
+from sluice_inspect.inspection import identify
+from sluice_inspect.office.default_password import decrypted
+from sluice_inspect.report import Encrypted, Finding, InspectionError, Limits, TooComplex, Unsafe, Unsupported
+from sluice_inspect.sanitise import gif, jp2, jpeg, ooxml, pdf, png, svg, tiff, webp
+from sluice_inspect.sanitise.cleaning import Cleaner, Cleaning, NotClean
+from sluice_inspect.source import MemoryBacked, Source
+
+_LIMITS: Final = Limits()
+
+# Without metadata or active content, by the name of the format.
+_CLEANERS: Final[Mapping[str, Cleaner]] = {
+    "docx": ooxml.clean, "gif": gif.clean, "j2k": jp2.clean, "jp2": jp2.clean, "jpeg": jpeg.clean, "pdf": pdf.clean,
+    "png": png.clean, "pptx": ooxml.clean, "svg": svg.clean, "tiff": tiff.clean, "webp": webp.clean,
+    "xlsx": ooxml.clean,
+}  # fmt: skip
+# Formats that have none of it.
+_WITHOUT_METADATA: Final = frozenset({"bmp", "csv", "json", "md", "text", "xml", "yaml"})
+_WITHOUT_ACTIVE_CONTENT: Final = frozenset({
+    "aac", "aiff", "avi", "avif", "bmp", "csv", "flac", "gif", "heic", "j2k", "jp2", "jpeg", "json", "m4a", "md", "mkv",
+    "mov", "mp3", "mp4", "ogg", "png", "text", "tiff", "wav", "webm", "webp", "yaml",
+})  # fmt: skip
+
+
+def write_sanitised(
+    fd: int, filename: str, removals: Set[str], write: Callable[[bytes], bool]
+) -> dict[str, object]:
+    """Write what is left of the file behind `fd`; return its size, what was taken out, and whether it was signed.
+
+    If there is nothing to take out, nothing is written, and `nothing` is returned; `why` if it cannot be made clean.
+    `filename` helps to recognise the format, as it does when the file is inspected.
+    """
+    with Source(fd) as source:
+        try:
+            content, cleaning = sanitise(source, filename, removals)
+        except NotClean as reason:
+            return {"why": reason.why}
+        except (MemoryError, RecursionError):
+            return {"why": "too_complex"}
+        except InspectionError as error:
+            return {"why": _reason(error)}
+        except Exception:  # noqa: BLE001  (readers raise anything for a damaged file)
+            return {"why": "damaged"}
+        if not cleaning.removed:
+            return {"nothing": True}
+        if not content:
+            return {"why": "empty"}
+        if not write(content):
+            return {"why": "too_large"}
+    return {"size": len(content), "removed": sorted(cleaning.removed), "signed": cleaning.is_signed}
+
+
+def sanitise(
+    source: Source, filename: str, removals: Set[str], limits: Limits = _LIMITS
+) -> tuple[bytes, Cleaning]:
+    """Return what is left of a file, and what was taken out of it. Raise `NotClean` or an `InspectionError`."""
+    if decrypted(source) is not None:
+        raise Encrypted("the workbook is encrypted, even if Excel opens it without asking")
+    found, _content_type = identify(source, filename, limits)
+    if found is None:
+        raise Unsupported("the format of the file is not known")
+    cleaning = Cleaning("metadata" in removals, "active_content" in removals)
+    cleaner = _CLEANERS.get(found.name)
+    if cleaner is None:
+        _require_nothing(found, cleaning)
+        return b"", cleaning
+    return cleaner(source.read_at(0, source.size), cleaning), cleaning
+
+
+def _require_nothing(found: Format, cleaning: Cleaning) -> None:
+    """Raise `Unsupported` unless files of this format never have what is not wanted."""
+    if cleaning.metadata and found.name not in _WITHOUT_METADATA:
+        raise Unsupported(f"no metadata is taken out of {found.name} files")
+    if cleaning.active_content and found.name not in _WITHOUT_ACTIVE_CONTENT:
+        raise Unsupported(f"no active content is taken out of {found.name} files")
+
+
+def _reason(error: InspectionError) -> str:
+    if isinstance(error, Encrypted):
+        return "encrypted"
+    if isinstance(error, Unsupported):
+        return "format"
+    is_too_large = isinstance(error, Unsafe) and error.finding in {Finding.IMAGE_TOO_LARGE, Finding.ARCHIVE_BOMB}
+    return "too_complex" if is_too_large or isinstance(error, TooComplex) else "damaged"
+
+
+def preload() -> None:
+    """Sanitise the sample of every format: a locked child cannot load what it needs."""
+    for each in registry.FORMATS:
+        if each.missing_reader:
+            continue
+        for removals in ({"metadata", "active_content"}, {"pixels"}):
+            # Sanitising that does not work here is no reason to check no file.
+            with MemoryBacked(each.sample()) as sample, contextlib.suppress(InspectionError, NotClean):
+                sanitise(sample, f"sample.{min(each.extensions)}", removals)
