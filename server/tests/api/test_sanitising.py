@@ -12,10 +12,9 @@ from PIL import Image
 
 from tests.api.responses import assert_rejected, assert_validation_error, data
 from tests.api.samples import TEXT, docx_file, eicar, noise, pdf, picture
-from tests.deployments import Deployments
 from tests.inspection.threats.compound_files import compound
 from tests.rows import every_row
-from tests.service import ApiClient, running_service
+from tests.service import ApiClient
 
 CLEANED: dict[str, Any] = {"remove": ["metadata", "active_content"]}
 MAIN = b"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
@@ -52,6 +51,11 @@ def docm(**parts: bytes) -> bytes:
         for name, part in parts.items():
             archive.writestr(f"word/{name}", part)
     return out.getvalue()
+
+
+def infected() -> bytes:
+    """Return a document with macros and the EICAR file, which is an object in it."""
+    return docm(**{"embeddings/oleObject1.bin": eicar()})
 
 
 def signed_pdf() -> bytes:
@@ -138,8 +142,7 @@ def test_policies_judge_what_is_stored_and_malware_and_damage_what_was_sent(clie
     assert ("macros" in report["sanitised"]["removed"], report["flags"]) == (True, [])
     only_metadata = client.create_context(sanitise={"remove": ["metadata"]}, policies=policies)
     assert_rejected(client.upload("letter.docm", docm(), context=only_metadata), "active_content")
-    infected = docm(**{"vbaData.txt": eicar()})
-    assert_rejected(client.upload("letter.docm", infected, context=context), "virus_detected")
+    assert_rejected(client.upload("letter.docm", infected(), context=context), "virus_detected")
     assert_rejected(client.upload("letter.docm", docm()[:-500], context=context), "corrupt_file")
     assert_rejected(client.upload("letter.jpg", docm(), context=context), "type_mismatch")
     used = client.used_bytes(context)
@@ -149,10 +152,13 @@ def test_policies_judge_what_is_stored_and_malware_and_damage_what_was_sent(clie
     assert client.used_bytes(context) == used
 
 
-def test_infected_file_that_goes_into_quarantine_still_does_when_the_malware_was_taken_out(client: ApiClient) -> None:
-    held = {"sanitise": CLEANED, "check_modes": {"malware": "quarantine"}}
-    infected = docm(**{"vbaData.txt": eicar()}) if False else None
-    del infected, held
+def test_infected_file_is_held_even_if_the_malware_was_taken_out(client: ApiClient) -> None:
+    context = client.create_context(sanitise=CLEANED, check_modes={"malware": "quarantine"})
+    sent = client.upload("letter.docm", infected(), context=context)
+    assert data(sent, 201)["outcome"] == "quarantined"
+    report = report_of(client, sent.headers["sluice-report-id"])
+    (check,) = [each for each in report["checks"] if each["outcome"] == "fail"]
+    assert (check["name"], check["mode"], check["code"]) == ("malware", "quarantine", "virus_detected")
 
 
 def test_file_that_cannot_be_sanitised_is_rejected_with_what_its_sender_can_do(client: ApiClient) -> None:
@@ -188,13 +194,17 @@ def test_dry_run_says_what_would_be_taken_out_and_stores_nothing(client: ApiClie
     assert client.used_bytes(context) == 0
 
 
-def test_quota_has_to_have_room_for_what_is_stored_only(client: ApiClient) -> None:
-    sizes = {}
-    for name, changes in (("plain", {}), ("clean", {"sanitise": CLEANED})):
+def test_quota_needs_room_for_what_is_stored_and_no_more(client: ApiClient) -> None:
+    sent = docm(**{"vbaData.bin": noise(700_000)})
+    for changes in ({}, {"sanitise": CLEANED}):
         context = client.create_context(storage_quota_mb=1, **changes)
-        large = docm(**{"vbaData.bin": noise(700_000)})
-        sizes[name] = client.upload("a.docm", large, context=context).status_code, client.used_bytes(context)
-    del sizes
+        client.store("a.txt", TEXT * (600_000 // len(TEXT)), context=context)
+        before, uploaded = client.used_bytes(context), client.upload("a.docm", sent, context=context)
+        if not changes:
+            assert_rejected(uploaded, "storage_quota_exceeded")
+            assert client.used_bytes(context) == before
+        else:
+            assert client.used_bytes(context) == before + data(uploaded, 201)["size_bytes"] < 1_048_576
 
 
 def test_key_and_repeated_file_are_known_by_what_was_sent(client: ApiClient) -> None:
@@ -215,11 +225,11 @@ def test_context_tells_what_it_sanitises_and_refuses_what_it_cannot(client: ApiC
     changed = data(client.patch(path, {"sanitise": {"remove": ["pixels"], "signed": "change"}}))
     assert changed["sanitise"] == {"remove": ["pixels"], "signed": "change"}
     assert "sanitise" not in data(client.patch(path, {"sanitise": None}))
-    for wrong in (
-        {"remove": []},
-        {"remove": ["metadata", "metadata"]},
-        {"remove": ["gps"]},
-        {},
-        {"remove": ["pixels"], "x": 1},
+    for wrong, field in (
+        ({"remove": []}, "remove"),
+        ({"remove": ["metadata", "metadata"]}, "remove"),
+        ({"remove": ["gps"]}, "remove.0"),
+        ({}, "remove"),
+        ({"remove": ["pixels"], "keep": 1}, "keep"),
     ):
-        assert_validation_error(client.patch(path, {"sanitise": wrong}), "sanitise")
+        assert_validation_error(client.patch(path, {"sanitise": wrong}), f"sanitise.{field}")

@@ -167,6 +167,7 @@ class Sanitise(Model):
     """What is taken out of every file of a context, and what happens to a document whose signature this would break."""
 
     remove: list[str]
+    original: str
     signed: str
 
 
@@ -318,6 +319,7 @@ class Sanitised(Model):
     removed: list[str]
     sent_sha256: str
     sent_size_bytes: int
+    original_file_id: str | None = None
 
 
 class ExternalResult(Model):
@@ -554,6 +556,7 @@ class QuarantinedFile(Model):
     scanned_at: datetime | None
     rescan_asked: bool
     first_review: FirstReview | None
+    sanitised_file_id: str | None = None
 
 
 class Reviewed(Model):

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Removal = Literal["metadata", "active_content", "pixels"]
+# What happens to what was sent, if the file that is stored is another one.
+OfOriginal = Literal["drop", "quarantine"]
 # What happens to a file whose signature would be broken.
 IfSigned = Literal["reject", "change"]
 
@@ -33,6 +35,13 @@ class Sanitise(BaseModel):
         ),
         AfterValidator(_each_once),
     ]
+    original: Annotated[
+        OfOriginal,
+        Field(
+            description="What happens to what was sent if something was taken out of it: `drop`, or `quarantine` (it is "
+            "kept there as a file of its own that counts against the quota and is never released)."
+        ),
+    ] = "drop"
     signed: Annotated[
         IfSigned,
         Field(

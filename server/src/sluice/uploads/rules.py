@@ -16,7 +16,7 @@ from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
 from sluice.uploads.examined import ExamineFact, Fault, faults, faults_of_checks, unreported
 from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
-from sluice.uploads.values import Facts, HashListFact, Rejection, Rules, ScanFact, SentFailure
+from sluice.uploads.values import Facts, HashListFact, Rejection, Rules, SanitisedFact, ScanFact, SentFailure
 from sluice_inspect.report import Outcome
 
 CheckOutcome = Literal["pass", "fail", "would_fail", "not_run", "off", "error"]
@@ -268,10 +268,12 @@ def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(
             Reason.MONTHLY_LIMIT_EXCEEDED, detail, plan.resets_in, plan.limit, found=plan.used, expected=expected
         )
-    quota = rules.quota_bytes if is_as_stored(facts, rules) else None
-    if quota is not None and used is not None and used + facts.size_bytes > quota:
-        detail = f"{used} of {quota} bytes are used, the file has {facts.size_bytes}"
-        yield Rejection(Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + facts.size_bytes, expected={"max": quota})
+    quota, size = rules.quota_bytes if is_as_stored(facts, rules) else None, facts.size_bytes
+    if facts.sanitised is not None and keeps_original(facts.sanitised, rules):
+        size += facts.sanitised.sent_size_bytes
+    if quota is not None and used is not None and used + size > quota:
+        detail = f"{used} of {quota} bytes are used, the file has {size}"
+        yield Rejection(Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + size, expected={"max": quota})
     if facts.listed is not None and facts.listed.own is not None and facts.listed.own.list == "deny":
         yield denial_of(facts.listed.own)
     duplicates = rules.policies.duplicates
@@ -414,6 +416,9 @@ def judge_sanitising(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         removals, why = ", ".join(rules.sanitise.remove), facts.sanitised.why
         detail = f"{removals} cannot be taken out of it: {NOT_SANITISED.get(why, why)}"
         yield Rejection(Reason.CANNOT_SANITISE, detail, found=why)
+    if facts.sanitised is not None and facts.sanitised.stored_file_id is not None:
+        detail = f"it was sent, and the file {facts.sanitised.stored_file_id} made of it"
+        yield Rejection(Reason.ORIGINAL_KEPT, detail, found=facts.sanitised.stored_file_id, mode=Mode.QUARANTINE)
     if facts.sanitised is not None and facts.sanitised.sent_failures:
         again = {each.check for each in (*judge_content(facts, rules), *judge_scan(facts, rules))}
         for sent in facts.sanitised.sent_failures:
@@ -424,7 +429,12 @@ def judge_sanitising(facts: Facts, rules: Rules) -> Iterator[Rejection]:
 
 def is_as_stored(facts: Facts, rules: Rules) -> bool:
     """Return whether the facts are of the bytes that would be stored, and not of those that are yet to be sanitised."""
-    return rules.sanitise is None or (facts.sanitised is not None and not facts.sanitised.why)
+    return rules.sanitise is None or (facts.sanitised is not None and facts.sanitised.is_done)
+
+
+def keeps_original(sanitised: SanitisedFact, rules: Rules) -> bool:
+    """Return whether what was sent is kept, since something was taken out of it."""
+    return rules.sanitise is not None and rules.sanitise.original == "quarantine" and bool(sanitised.removed)
 
 
 def lacks_answer(facts: Facts, rules: Rules) -> bool:

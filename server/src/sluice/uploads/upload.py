@@ -52,7 +52,7 @@ from sluice.uploads.idempotency import claim_key, find_rejected, releasing
 from sluice.uploads.inspection import LookUpMembers, inspect
 from sluice.uploads.rate_limit import hold_place
 from sluice.uploads.report import VerdictReport
-from sluice.uploads.reservation import ClaimLost, record, reserve_at_once, reserve_step_by_step, store
+from sluice.uploads.reservation import ClaimLost, record, release, reserve_at_once, reserve_step_by_step, store
 from sluice.uploads.rules import (
     Judged,
     failures_of_sent,
@@ -61,6 +61,7 @@ from sluice.uploads.rules import (
     judge_external,
     judge_limits,
     judge_name_and_size,
+    keeps_original,
     lacks_answer,
 )
 from sluice.uploads.sanitising import SpooledFile, sanitise_file
@@ -80,6 +81,7 @@ from sluice.uploads.values import (
     ReceivedFile,
     Rejection,
     Rules,
+    SanitisedFact,
     Stored,
     Usage,
     VerdictOutcome,
@@ -160,6 +162,7 @@ class Upload:
         self._is_counted = self._permit is None or self._permit.is_counted
         self._asked: tuple[ExternalFact, ...] = ()
         self._sanitised: SpooledFile | None = None
+        self._sent: tuple[Facts, ReceivedFile] | None = None  # which is kept, since it was sanitised
         self._asked_report_id: str | None = None  # which the questions to external checks had
         announced = LARGEST_FILE_BYTES if purpose.declared_bytes is None else purpose.declared_bytes
         self._form = UploadForm(engines.make_spool, engines.room, snapshot.principal.tenant_id, announced)
@@ -328,6 +331,7 @@ class Upload:
         return self._report(self._decision(judged, caller, snapshot))
 
     async def _process(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> Stored:
+        self._sent = None  # of an earlier try
         judged = await self._judge_received(_facts_of(file), caller, snapshot)
         async with hold_place(self._engines.limiter, snapshot.context) as rate:
             judged = await self._admit(judged, caller, snapshot, rate, file.sealed)
@@ -391,6 +395,7 @@ class Upload:
             room=engines.room,
         )
         self._keep_sanitised(spooled)
+        self._sent = (judged.facts, file) if keeps_original(fact, rules) else None
         if spooled is None:
             return judge(replace(judged.facts, sanitised=fact), rules), file
         sealed, fact = spooled.file.sealed, replace(fact, sent_failures=failures_of_sent(judged))
@@ -483,19 +488,25 @@ class Upload:
         """Store a file that broke no rule. No transaction is open while bytes move."""
         judged = await self._require_not_denied(judged, file.sealed, caller, snapshot)
         engines, limits = self._engines, self._engines.limits
+        original = self._original_of(put.location.file_id, caller, snapshot)
+        if original is not None and judged.facts.sanitised is not None:
+            fact = replace(judged.facts.sanitised, original_file_id=original.pending.file_id)
+            judged = replace(judged, facts=replace(judged.facts, sanitised=fact))
         facts, decision = judged.facts, self._decision(judged, caller, snapshot, file_id=put.location.file_id)
         attempt = self._purpose.attempt
         pending = PendingFile.of(put.location, decision, file, snapshot, lease=limits.lease, attempt=attempt)
-        claim = self._claim
-        if claim is not None or not await reserve_at_once(pending, engines.database):
-            await self.snapshot.require_current()
-            try:
-                await reserve_step_by_step(pending, engines.database, limits.free_uploads_per_month, claim)
-            except ClaimLost as lost:
-                rejection = lost.to_rejection(snapshot.usage, free_limit=limits.free_uploads_per_month)
-                raise await self._reject(rejection, judged, caller, snapshot) from lost
-        await store(pending, put, engines.database, seconds=limits.lease.total_seconds() * _STORE_SHARE_OF_LEASE)
+        if original is not None:
+            await self._reserve_and_store(original.pending, original.put, None, judged, caller, snapshot)
+        try:
+            await self._reserve_and_store(pending, put, self._claim, judged, caller, snapshot)
+        except Exception:
+            if original is not None:
+                await release(original.pending, original.put.store, engines.database)
+            raise
         life = limits.test_file_life if caller.is_test else None
+        if original is not None:
+            # First: if the server ends between the two, nothing is lost, and the sender sends the file again.
+            await record(original.decision, original.pending, original.put.store, engines.database, life=life)
         await record(decision, pending, put.store, engines.database, life=life)
         for failure in decision.failures:
             TOLERATED_FAILURES.labels(failure.counted_as, failure.mode).inc()
@@ -511,6 +522,45 @@ class Upload:
             rate=facts.rate,
             rate_limit=snapshot.context.upload_rate_limit,
         )
+
+    async def _reserve_and_store(  # noqa: PLR0917  (what `_commit` has)
+        self,
+        pending: PendingFile,
+        put: SpeculativePut,
+        claim: KeyClaim | None,
+        judged: Judged,
+        caller: Principal,
+        snapshot: ContextSnapshot,
+    ) -> None:
+        """Claim all that the file needs, and store its object; raise with nothing claimed and nothing stored."""
+        database, limits = self._engines.database, self._engines.limits
+        if claim is not None or not await reserve_at_once(pending, database):
+            await self.snapshot.require_current()
+            try:
+                await reserve_step_by_step(pending, database, limits.free_uploads_per_month, claim)
+            except ClaimLost as lost:
+                rejection = lost.to_rejection(snapshot.usage, free_limit=limits.free_uploads_per_month)
+                raise await self._reject(rejection, judged, caller, snapshot) from lost
+        await store(pending, put, database, seconds=limits.lease.total_seconds() * _STORE_SHARE_OF_LEASE)
+
+    def _original_of(self, file_id: str, caller: Principal, snapshot: ContextSnapshot) -> "_Original | None":
+        """Return what was sent as a file of its own, in quarantine; None if it is not kept. Nothing is claimed yet.
+
+        It counts against the quota, and neither against a plan nor an upload token.
+        """
+        if self._sent is None:
+            return None
+        engines, (facts, file) = self._engines, self._sent
+        sealed = file.sealed
+        fact = SanitisedFact(sealed.sha256.hex(), sealed.size, stored_file_id=file_id)
+        put = prepare_put(file, snapshot, engines.stores, engines.clock())
+        judged = judge(replace(facts, plan=None, duplicate_of=None, sanitised=fact), snapshot.rules)
+        decision = self._decision(judged, caller, snapshot, file_id=put.location.file_id)
+        decision = replace(decision, report_id=new_id("rep", decision.created_at))
+        pending = PendingFile.of(put.location, decision, file, snapshot, lease=engines.limits.lease, attempt=None)
+        uploader = replace(caller, permit=None)
+        pending = replace(pending, uploader=uploader, is_unique=False, sanitised_file_id=file_id)
+        return _Original(pending, decision, put)
 
     async def _require_not_denied(
         self, judged: Judged, sealed: Sealed, caller: Principal, snapshot: ContextSnapshot
@@ -665,6 +715,15 @@ class Upload:
 
     def _report(self, decision: Decision) -> VerdictReport:
         return VerdictReport.of(repository.decision_record(decision), is_dry_run=not self._purpose.stores)
+
+
+@dataclass(frozen=True, slots=True)
+class _Original:
+    """What was sent of a file that was sanitised, about to be stored in quarantine."""
+
+    pending: PendingFile
+    decision: Decision
+    put: SpeculativePut
 
 
 def _judged_received(facts: Facts, rules: Rules) -> Judged:

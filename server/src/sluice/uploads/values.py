@@ -276,7 +276,9 @@ class SentFailure:
 class SanitisedFact:
     """What was taken out of a file, and what was sent: all other facts are those of the file without it.
 
-    `why` is empty, or says why the file could not be sanitised: then all facts are those of what was sent.
+    `why` is empty, or says why the file could not be sanitised: then all facts are those of what was sent. So they are
+    if `stored_file_id` is there: the decision is on the original of that file. `original_file_id` is that of the
+    original, if it is kept.
     """
 
     sent_sha256: str
@@ -284,6 +286,13 @@ class SanitisedFact:
     removed: tuple[str, ...] = ()
     why: str = ""
     sent_failures: tuple[SentFailure, ...] = ()
+    original_file_id: str | None = None
+    stored_file_id: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the facts are those of the file without what was taken out."""
+        return not self.why and self.stored_file_id is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,6 +612,8 @@ class PendingFile:
     versions: Versions
     attempt: Attempt | None = None
     """The attempt of the resumable upload that it comes from, None of any other."""
+    sanitised_file_id: str | None = None
+    """Of an original that is kept, the file that was made of it."""
 
     @classmethod
     def of(

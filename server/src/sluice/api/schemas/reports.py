@@ -124,6 +124,9 @@ class SanitisedOut(ResponseBody):
     removed: list[Removed] = Field(description="What was taken out; empty if nothing had to be.")
     sent_sha256: str = Field(description="The hash of what was sent.")
     sent_size_bytes: int = Field(description="The size of what was sent.")
+    original_file_id: str | None = Field(
+        None, exclude_if=is_none, description="What was sent, as a file in quarantine. Left out if it was not kept."
+    )
 
 
 class ReportedFile(ResponseBody):
@@ -249,11 +252,15 @@ def _listed(facts: Facts, entries: Mapping[str, HashEntry]) -> list[ListedOut] |
 
 
 def _sanitised(facts: Facts) -> SanitisedOut | None:
-    if facts.sanitised is None or facts.sanitised.why:
+    fact = facts.sanitised
+    if fact is None or not fact.is_done:
         return None
-    removed: Any = list(facts.sanitised.removed)
+    removed: Any = list(fact.removed)
     return SanitisedOut(
-        removed=removed, sent_sha256=facts.sanitised.sent_sha256, sent_size_bytes=facts.sanitised.sent_size_bytes
+        removed=removed,
+        sent_sha256=fact.sent_sha256,
+        sent_size_bytes=fact.sent_size_bytes,
+        original_file_id=fact.original_file_id,
     )
 
 
