@@ -10,7 +10,7 @@ import pikepdf
 import pytest
 from PIL import Image
 
-from tests.api.responses import assert_rejected, assert_validation_error, data
+from tests.api.responses import assert_error, assert_rejected, assert_validation_error, data, page
 from tests.api.samples import TEXT, docx_file, eicar, noise, pdf, picture
 from tests.inspection.threats.compound_files import compound
 from tests.rows import every_row
@@ -207,6 +207,48 @@ def test_quota_needs_room_for_what_is_stored_and_no_more(client: ApiClient) -> N
             assert client.used_bytes(context) == before + data(uploaded, 201)["size_bytes"] < 1_048_576
 
 
+@pytest.mark.engine
+def test_original_is_kept_in_quarantine_for_reviewers_and_never_released(client: ApiClient) -> None:
+    context = client.create_context(sanitise={**CLEANED, "original": "quarantine"}, storage_quota_mb=1)
+    token = data(client.post("/upload-tokens", {"context": context, "max_files": 1}), 201)["token"]
+    uploaded = client.with_authorization(f"Bearer {token}").upload("a.jpg", photo(), context=context)
+    stored = data(uploaded, 201)
+    left = download(client, stored["file_id"])
+    (original,) = data(client.get("/quarantine"))
+    assert (original["sanitised_file_id"], original["reason"]) == (stored["file_id"], "original_kept")
+    assert (original["sha256"], original["size_bytes"]) == (hashlib.sha256(photo()).hexdigest(), len(photo()))
+    assert client.used_bytes(context) == len(left) + len(photo())
+    report = report_of(client, uploaded.headers["sluice-report-id"])
+    assert report["sanitised"]["original_file_id"] == original["file_id"]
+    kept = report_of(client, original["report_id"])
+    assert (kept["outcome"], kept["reason"], "sanitised" in kept) == ("quarantined", "original_kept", False)
+    assert [one["report_id"] for one in page(client.get("/reports"))[0]] == [report["report_id"]]
+    assert data(client.get("/usage"))["total"]["uploads"] == 1
+    path = f"/quarantine/{original['file_id']}"
+    refused = client.post(f"{path}/release", {"comment": "needed"})
+    assert_error(
+        refused,
+        409,
+        "An original cannot be released",
+        "The context stores files without what was taken out of this one",
+    )
+    data(client.post(f"{path}/refuse", {"comment": "not needed"}))
+    assert client.used_bytes(context) == len(left)
+    client.store("note.txt", TEXT, context=context)
+    assert data(client.get("/quarantine")) == []
+
+
+def test_file_and_its_original_need_room_for_both(client: ApiClient) -> None:
+    context = client.create_context(sanitise={**CLEANED, "original": "quarantine"}, storage_quota_mb=1)
+    client.store("a.txt", TEXT * (600_000 // len(TEXT)), context=context)
+    used = client.used_bytes(context)
+    assert_rejected(
+        client.upload("a.docm", docm(**{"vbaData.bin": noise(700_000)}), context=context), "storage_quota_exceeded"
+    )
+    assert (client.used_bytes(context), data(client.get("/quarantine"))) == (used, [])
+    assert len(client.object_keys()) == 1
+
+
 def test_key_and_repeated_file_are_known_by_what_was_sent(client: ApiClient) -> None:
     context = client.create_context(sanitise=CLEANED, policies={"duplicates": {"mode": "enforce"}})
     parts = {"files": {"file": ("a.jpg", photo())}, "data": {"context": context}}
@@ -219,11 +261,11 @@ def test_key_and_repeated_file_are_known_by_what_was_sent(client: ApiClient) -> 
 
 def test_context_tells_what_it_sanitises_and_refuses_what_it_cannot(client: ApiClient) -> None:
     shown = data(client.get(f"/contexts/{client.create_context(sanitise=CLEANED)}"))
-    assert shown["sanitise"] == {"remove": ["active_content", "metadata"], "signed": "reject"}
+    assert shown["sanitise"] == {"remove": ["active_content", "metadata"], "original": "drop", "signed": "reject"}
     path = f"/contexts/{shown['context_key']}"
     assert data(client.patch(path, {"description": "Papers"}))["sanitise"] == shown["sanitise"]
     changed = data(client.patch(path, {"sanitise": {"remove": ["pixels"], "signed": "change"}}))
-    assert changed["sanitise"] == {"remove": ["pixels"], "signed": "change"}
+    assert changed["sanitise"] == {"remove": ["pixels"], "original": "drop", "signed": "change"}
     assert "sanitise" not in data(client.patch(path, {"sanitise": None}))
     for wrong, field in (
         ({"remove": []}, "remove"),
