@@ -6,15 +6,18 @@ import zipfile
 from functools import cache
 from typing import Any
 
+import httpx
 import pikepdf
 import pytest
 from PIL import Image
 
 from tests.api.responses import assert_error, assert_rejected, assert_validation_error, data, page
 from tests.api.samples import TEXT, docx_file, eicar, noise, pdf, picture
+from tests.deployments import Deployments
 from tests.inspection.threats.compound_files import compound
-from tests.rows import every_row
-from tests.service import ApiClient
+from tests.rows import each_row, every_row
+from tests.scanning.waiting import until
+from tests.service import ApiClient, running_service, unchecked_service
 
 CLEANED: dict[str, Any] = {"remove": ["metadata", "active_content"]}
 MAIN = b"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
@@ -236,6 +239,27 @@ def test_original_is_kept_in_quarantine_for_reviewers_and_never_released(client:
     assert client.used_bytes(context) == len(left)
     client.store("note.txt", TEXT, context=context)
     assert data(client.get("/quarantine")) == []
+
+
+@each_row("point", ["store.done", "store.done:2", "record.done", "record.done:2"])
+def test_a_killed_server_leaves_the_original_or_nothing_and_no_file_without_its_original(
+    deployments: Deployments, point: str
+) -> None:
+    deployment, lease = deployments.fresh("sqlite-local"), {"UPLOAD_LEASE_SECONDS": "1", "PURGE_AFTER_DAYS": "0"}
+    with unchecked_service(deployment, FAILPOINT=point, **lease) as service:
+        client = service.new_client()
+        context = client.create_context(sanitise={**CLEANED, "original": "quarantine"})
+        with pytest.raises(httpx.TransportError):
+            client.upload("a.jpg", photo(), context=context)
+    with running_service(deployment, **lease, WORKER_SECONDS="0.2") as service:
+        client = ApiClient(service, client.tenant_id, client.authorization)
+        originals = 1 if point.startswith("record") else 0
+        stored = 1 if point == "record.done:2" else 0
+        assert until(lambda: len(client.object_keys()) == originals + stored, 60)
+        assert len(data(client.get("/quarantine"))) == originals
+        sizes = [file["size_bytes"] for file in page(client.get("/files"))[0]]
+        assert len(sizes) == originals + stored
+        assert client.used_bytes(context) == sum(sizes)
 
 
 def test_file_and_its_original_need_room_for_both(client: ApiClient) -> None:
