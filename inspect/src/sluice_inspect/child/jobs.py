@@ -9,7 +9,8 @@ import encodings
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from sluice_inspect import checks
@@ -94,9 +95,7 @@ def sanitise_active_content(fd: int, filename: str, buffer: SharedBufferWriter) 
     return _sanitise(fd, filename, buffer, {"active_content"})
 
 
-def sanitise_metadata_and_active_content(
-    fd: int, filename: str, buffer: SharedBufferWriter
-) -> Mapping[str, object]:
+def sanitise_metadata_and_active_content(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
     """Write the file without either to `buffer`."""
     return _sanitise(fd, filename, buffer, {"metadata", "active_content"})
 
@@ -106,7 +105,7 @@ def sanitise_pixels(fd: int, filename: str, buffer: SharedBufferWriter) -> Mappi
     return _sanitise(fd, filename, buffer, {"pixels"})
 
 
-def _sanitise(fd: int, filename: str, buffer: SharedBufferWriter, removals: Set[str]) -> Mapping[str, object]:
+def _sanitise(fd: int, filename: str, buffer: SharedBufferWriter, removals: AbstractSet[str]) -> Mapping[str, object]:
     from sluice_inspect.sanitise import sanitising
 
     return sanitising.write_sanitised(fd, filename, removals, buffer.write)

@@ -34,9 +34,7 @@ Removed = Literal[
 # Why a file cannot be sanitised: its format has no sanitiser for this, it is damaged, needs a password, takes too long
 # or too much memory, is larger than `LARGEST_SANITISED_BYTES` or becomes it, has a signature that would break, would be
 # left without any content, or has what is to be removed in a place that cannot be separated from the rest.
-Unsanitised = Literal[
-    "format", "damaged", "encrypted", "too_complex", "too_large", "signed", "empty", "inseparable"
-]
+Unsanitised = Literal["format", "damaged", "encrypted", "too_complex", "too_large", "signed", "empty", "inseparable"]
 
 LARGEST_SANITISED_BYTES: Final = 128 * 1024**2  # of the file, and of what is left of it
 

@@ -89,7 +89,7 @@ _FIELD_WORDS: Final = {
     **dict.fromkeys(("DDE", "DDEAUTO", "PRINT", "ADDIN", "HTMLACTIVEX", "CONTROL", "EMBED"), "actions"),
     "MACROBUTTON": "macros",
 }  # fmt: skip
-_WITHIN: Final = re.compile(r'\s*HYPERLINK\s+(?:\\[a-z]\s+)*\\l\b', re.IGNORECASE)
+_WITHIN: Final = re.compile(r"\s*HYPERLINK\s+(?:\\[a-z]\s+)*\\l\b", re.IGNORECASE)
 _FORMULAS: Final = frozenset({
     "f", "formula", "formula1", "formula2", "definedName", "calculatedColumnFormula", "totalsRowFormula",
 })  # fmt: skip
@@ -249,7 +249,9 @@ class _Package:
         is_changed = False
         for each in list(self._types):
             part = each.get("PartName", "").lower().lstrip("/")
-            if local(each) == "Override" and (part in gone or (part in self._names and not self._parts.has(self._names[part]))):
+            if local(each) == "Override" and (
+                part in gone or (part in self._names and not self._parts.has(self._names[part]))
+            ):
                 drop(each)
                 is_changed = True
         if is_changed:

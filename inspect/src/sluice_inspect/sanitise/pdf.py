@@ -127,9 +127,7 @@ class _Cleaner:
                 children: Iterator[Object] = iter([each[key] for key in list(each.keys())])
             else:
                 children = iter(each)  # type: ignore[call-overload]  # an array
-            waiting += [
-                child for child in children if isinstance(child, Dictionary | Array) and not child.is_indirect
-            ]
+            waiting += [child for child in children if isinstance(child, Dictionary | Array) and not child.is_indirect]
 
     # Metadata
 

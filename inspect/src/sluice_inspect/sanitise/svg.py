@@ -34,9 +34,13 @@ _SHAPES: Final = frozenset({
 })  # fmt: skip
 _DATA: Final = re.compile(r"\s*data:([^,;]*)((?:;[^,;]*)*),(.*)", re.IGNORECASE | re.DOTALL)
 _PICTURE_TYPES: Final = re.compile(r"image/(?!svg)[a-z0-9.+-]+", re.IGNORECASE)
-_STYLE_URL: Final = re.compile(r"url\(\s*(?![\"']?\s*(?:#|data:image/(?!svg)|data:font/|data:application/[\w-]*font))[^)]*\)?", re.IGNORECASE)
+_STYLE_URL: Final = re.compile(
+    r"url\(\s*(?![\"']?\s*(?:#|data:image/(?!svg)|data:font/|data:application/[\w-]*font))[^)]*\)?", re.IGNORECASE
+)
 _STYLE_ESCAPE: Final = re.compile(r"\\([0-9a-f]{1,6})\s?", re.IGNORECASE)
-_STYLE_IMPORT: Final = re.compile(r"@import\b[^;]*;?|expression\s*\([^)]*\)?|-moz-binding[^;}]*|behavior\s*:[^;}]*", re.IGNORECASE)
+_STYLE_IMPORT: Final = re.compile(
+    r"@import\b[^;]*;?|expression\s*\([^)]*\)?|-moz-binding[^;}]*|behavior\s*:[^;}]*", re.IGNORECASE
+)
 
 
 def clean(data: bytes, cleaning: Cleaning) -> bytes:
