@@ -51,7 +51,7 @@ _WITHOUT_ACTIVE_CONTENT: Final = frozenset({
 })  # fmt: skip
 # Formats of which a file with active content is not taken apart.
 _JUDGED: Final = frozenset({"doc", "epub", "ppt", "rtf", "xls", "xml"})
-_ACTIVE_FLAGS: Final = re.compile(
+ACTIVE_FLAGS: Final = re.compile(
     r"macro|package|object\.|template\.remote|link\.external|dde|altchunk|xinclude|script\.|launch\.|attachment\."
     r"|smuggling\."
 )
@@ -113,7 +113,7 @@ def _require_nothing(source: Source, found: Format, filename: str, cleaning: Cle
     if report.integrity is Outcome.ENCRYPTED:
         raise Encrypted("the document is protected by a password")
     is_known = report.facts.get("flags_complete") is True
-    if not is_known or any(map(_ACTIVE_FLAGS.match, report.flags)) or _has_field_link(source, found):
+    if not is_known or any(map(ACTIVE_FLAGS.match, report.flags)) or _has_field_link(source, found):
         raise NotClean("inseparable")
 
 
