@@ -395,6 +395,8 @@ LEFT_OUT: Final = frozenset(
         ("FullReport", "yara_rules"),
         ("FullReport", "external_checks"),
         ("FullReport", "sanitised"),
+        ("SanitisedOut", "original_file_id"),
+        ("QuarantinedFile", "sanitised_file_id"),
         ("ContextOut", "external_checks"),
         ("ContextOut", "sanitise"),
         ("HashAdded", "quarantine_path"),
