@@ -69,5 +69,5 @@ async def sanitise_file(
                 raise
             return replace(fact, removed=result.removed), replace(spooled, file=left)
     except SanitisingUnavailable as fault:
-        log.warning("sanitising_unavailable", tenant_id=tenant_id, why=str(fault))
+        log.warning("check_unavailable", tenant_id=tenant_id, why=str(fault))
         raise ServiceUnavailable("file checker") from fault
