@@ -22,7 +22,7 @@ from sluice.contexts.branding import clean_color, clean_logo
 from sluice.contexts.context import RetentionStart
 from sluice.contexts.external_checks import MOST_CHECKS, ExternalCheckDraft, IfUnavailable
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Mode, Policies
-from sluice.contexts.sanitising import Sanitise
+from sluice.contexts.sanitising import IfSigned, OfOriginal, Removal, Sanitise
 from sluice.contexts.service import Draft
 from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
 
@@ -273,6 +273,14 @@ class ExternalCheckOut(ResponseBody):
     )
 
 
+class SanitiseOut(ResponseBody):
+    """What is taken out of every file of a context."""
+
+    remove: list[Removal] = Field(description="What is taken out.")
+    original: OfOriginal = Field(description="What happens to what was sent.")
+    signed: IfSigned = Field(description="What happens to a document whose signature this would break.")
+
+
 class ContextItem(ResponseBody):
     """A context in a list."""
 
@@ -319,7 +327,7 @@ class ContextOut(ContextItem):
         exclude_if=lambda checks: not checks,
         description=f"{_EXTERNAL_CHECKS} Left out if there are none, and for callers without the scope `admin`.",
     )
-    sanitise: Sanitise | None = _shown_if_set("What is taken out of every file before it is stored.")
+    sanitise: SanitiseOut | None = _shown_if_set("What is taken out of every file before it is stored.")
     hold: HoldOut | None = Field(
         None, exclude_if=is_none, description="The legal hold on all files of the context. Left out if there is none."
     )
