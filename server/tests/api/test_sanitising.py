@@ -213,8 +213,8 @@ def test_quota_needs_room_for_what_is_stored_and_no_more(client: ApiClient) -> N
 @pytest.mark.engine
 def test_original_is_kept_in_quarantine_for_reviewers_and_never_released(client: ApiClient) -> None:
     context = client.create_context(sanitise={**CLEANED, "original": "quarantine"}, storage_quota_mb=1)
-    token = data(client.post("/upload-tokens", {"context": context, "max_files": 1}), 201)["token"]
-    uploaded = client.with_authorization(f"Bearer {token}").upload("a.jpg", photo(), context=context)
+    token = data(client.post("/upload-tokens", {"context": context, "max_files": 1}), 201)
+    uploaded = client.with_authorization(f"Bearer {token['token']}").upload("a.jpg", photo(), context=context)
     stored = data(uploaded, 201)
     left = download(client, stored["file_id"])
     (original,) = data(client.get("/quarantine"))
@@ -227,6 +227,8 @@ def test_original_is_kept_in_quarantine_for_reviewers_and_never_released(client:
     assert (kept["outcome"], kept["reason"], "sanitised" in kept) == ("quarantined", "original_kept", False)
     assert [one["report_id"] for one in page(client.get("/reports"))[0]] == [report["report_id"]]
     assert data(client.get("/usage"))["total"]["uploads"] == 1
+    shown = data(client.get(f"/upload-tokens/{token['token_id']}"))
+    assert (shown["status"], [file["file_id"] for file in shown["files"]]) == ("spent", [stored["file_id"]])
     path = f"/quarantine/{original['file_id']}"
     refused = client.post(f"{path}/release", {"comment": "needed"})
     assert_error(
