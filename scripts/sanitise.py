@@ -133,8 +133,8 @@ def _left(path: Path) -> str:
     """Return the tags with metadata that exiftool finds, nothing without it."""
     if shutil.which("exiftool") is None:
         return ""
-    done = subprocess.run(  # noqa: S603  (our own arguments)
-        ["exiftool", "-json", "-G1", "-a", "-q", "-q", str(path)],  # noqa: S607
+    done = subprocess.run(
+        ["exiftool", "-json", "-G1", "-a", "-q", "-q", str(path)],
         capture_output=True,
         check=False,
     )

@@ -59,8 +59,14 @@ def redraw(source: Source, name: str, cleaning: Cleaning, limits: Limits) -> byt
     plugin = _PLUGINS[name]
     try:
         with pillow(limits), Image.open(source.open(), formats=[plugin]) as picture:
-            return _redraw(picture, name, limits)
-    except (Corrupt, ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for all kinds of headers
+            return _redraw(picture, name, limits, is_lossless=_is_lossless(source))
+    except (
+        Corrupt,
+        ValueError,
+        RuntimeError,
+        TypeError,
+        KeyError,
+    ) as error:  # decoders raise them for all kinds of headers
         if isinstance(error, RuntimeError) and "memory" in str(error):
             raise TooComplex(str(error)) from error
         if name in _OF_MANY_LAYOUTS:
@@ -68,11 +74,11 @@ def redraw(source: Source, name: str, cleaning: Cleaning, limits: Limits) -> byt
         raise Corrupt(f"the picture does not decode: {error}") from error
 
 
-def _redraw(picture: Image.Image, name: str, limits: Limits) -> bytes:
+def _redraw(picture: Image.Image, name: str, limits: Limits, *, is_lossless: bool) -> bytes:
     plugin = _PLUGINS[name]
     options = dict(_OPTIONS.get(name, {}))
     if plugin == "WEBP":
-        options["lossless"] = _is_lossless(picture)
+        options["lossless"] = is_lossless
     elif plugin == "JPEG" and (sampling := JpegImagePlugin.get_sampling(picture)) >= 0:
         options["subsampling"] = sampling
     frames = getattr(picture, "n_frames", 1)
@@ -134,13 +140,8 @@ def _bare(frame: Image.Image) -> Image.Image:
     return copy
 
 
-def _is_lossless(picture: Image.Image) -> bool:
-    stream = picture.fp
-    if stream is None:
-        return True
-    stream.seek(0)
-    head = stream.read(64 * 1024)
-    return b"VP8L" in head and b"VP8 " not in head
+def _is_lossless(source: Source) -> bool:
+    return b"VP8L" in source.head and b"VP8 " not in source.head
 
 
 def _redraw_pages(source: Source, cleaning: Cleaning) -> bytes:

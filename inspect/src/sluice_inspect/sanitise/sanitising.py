@@ -58,7 +58,9 @@ ACTIVE_FLAGS: Final = re.compile(
 _FIELD_LINK: Final = b"HYPERLINK"
 
 
-def write_sanitised(fd: int, filename: str, removals: AbstractSet[str], write: Callable[[bytes], bool]) -> dict[str, object]:
+def write_sanitised(
+    fd: int, filename: str, removals: AbstractSet[str], write: Callable[[bytes], bool]
+) -> dict[str, object]:
     """Write what is left of the file behind `fd`; return its size, what was taken out, and whether it was signed.
 
     If there is nothing to take out, nothing is written, and `nothing` is returned; `why` if it cannot be made clean.
@@ -84,7 +86,9 @@ def write_sanitised(fd: int, filename: str, removals: AbstractSet[str], write: C
     return {"size": len(content), "removed": sorted(cleaning.removed), "signed": cleaning.is_signed}
 
 
-def sanitise(source: Source, filename: str, removals: AbstractSet[str], limits: Limits = _LIMITS) -> tuple[bytes, Cleaning]:
+def sanitise(
+    source: Source, filename: str, removals: AbstractSet[str], limits: Limits = _LIMITS
+) -> tuple[bytes, Cleaning]:
     """Return what is left of a file, and what was taken out of it. Raise `NotClean` or an `InspectionError`."""
     if decrypted(source) is not None:
         raise Encrypted("the workbook is encrypted, even if Excel opens it without asking")

@@ -25,5 +25,7 @@ def inspected(data: bytes, name: str) -> Report:
 
 def hides(data: bytes, secrets: Collection[bytes] = (SECRET,)) -> set[bytes]:
     """Return which of the secrets are in the bytes, in one of the encodings of metadata."""
-    texts = {secret: (secret, secret.decode().encode("utf-16-le"), secret.decode().encode("utf-16-be")) for secret in secrets}
+    texts = {
+        secret: (secret, secret.decode().encode("utf-16-le"), secret.decode().encode("utf-16-be")) for secret in secrets
+    }
     return {secret for secret, forms in texts.items() if any(form in data for form in forms)}

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 import pikepdf
 import pytest
 
-from sluice_inspect.formats import docx, eml, xlsx, zip as zip_format
+from sluice_inspect.formats import docx, eml, xlsx
+from sluice_inspect.formats import zip as zip_format
 from sluice_inspect.formats.doc.format import FORMAT as DOC
 from sluice_inspect.formats.rtf.format import FORMAT as RTF
 from sluice_inspect.report import Encrypted, InspectionError, Outcome, Unsupported
@@ -27,7 +28,10 @@ _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 def _pdf(*, updated: bool = False) -> bytes:
     picture = _jpeg()
-    shown = stream(picture, "/Type/XObject/Subtype/Image/Width 48/Height 32/ColorSpace/DeviceRGB/BitsPerComponent 8/Filter/DCTDecode/Metadata 102 0 R")
+    shown = stream(
+        picture,
+        "/Type/XObject/Subtype/Image/Width 48/Height 32/ColorSpace/DeviceRGB/BitsPerComponent 8/Filter/DCTDecode/Metadata 102 0 R",
+    )
     plain = pdf(
         text("A letter") + " q 99 0 0 99 0 0 cm /P Do Q",
         resources="/XObject<</P 100 0 R>>",
@@ -43,7 +47,10 @@ def _pdf(*, updated: bool = False) -> bytes:
     ).replace(b"/Root 1 0 R", b"/Root 1 0 R/Info 104 0 R")
     if not updated:
         return plain
-    old = resaved(pdf(text("A letter"), objects={100: f"({S})"}, catalog="/Old 100 0 R"), object_stream_mode=pikepdf.ObjectStreamMode.disable)
+    old = resaved(
+        pdf(text("A letter"), objects={100: f"({S})"}, catalog="/Old 100 0 R"),
+        object_stream_mode=pikepdf.ObjectStreamMode.disable,
+    )
     start = old.rindex(b"startxref") + 10
     table = int(old[start : old.index(b"\n", start)])
     number, at = old.index(b" 0 obj\n<< /Old") - 1, len(old)
@@ -102,9 +109,14 @@ def _xlsx() -> bytes:
 def _pptx() -> bytes:
     return _with(
         pptx_samples.presentation(pptx_samples.text_box("A slide")),
-        {"ppt/commentAuthors.xml": f'<p:cmAuthorLst xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"><p:cmAuthor id="0" name="{S}" initials="{S}" lastIdx="1" clrIdx="0"/></p:cmAuthorLst>'.encode()},
+        {
+            "ppt/commentAuthors.xml": f'<p:cmAuthorLst xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"><p:cmAuthor id="0" name="{S}" initials="{S}" lastIdx="1" clrIdx="0"/></p:cmAuthorLst>'.encode()
+        },
         ppt__rels_presentation_xml_rels=("</Relationships>", _relation("rIdA", "commentAuthors", "commentAuthors.xml")),
-        Content_Types_xml=("</Types>", '<Override PartName="/ppt/commentAuthors.xml" ContentType="application/vnd.openxmlformats-officedocument.presentationml.commentAuthors+xml"/></Types>'),
+        Content_Types_xml=(
+            "</Types>",
+            '<Override PartName="/ppt/commentAuthors.xml" ContentType="application/vnd.openxmlformats-officedocument.presentationml.commentAuthors+xml"/></Types>',
+        ),
     )
 
 
@@ -217,7 +229,10 @@ def _hostile_docx() -> bytes:
             + _relation("rIdO", "oleObject", "embeddings/oleObject1.bin"),
         ),
         word_settings_xml=("</w:settings>", f'<w:attachedTemplate xmlns:r="{_OFFICE}" r:id="rIdT"/></w:settings>'),
-        Content_Types_xml=("<Default", '<Default Extension="bin" ContentType="application/vnd.ms-office.vbaProject"/><Default'),
+        Content_Types_xml=(
+            "<Default",
+            '<Default Extension="bin" ContentType="application/vnd.ms-office.vbaProject"/><Default',
+        ),
     )
 
 
@@ -231,13 +246,18 @@ def _hostile_xlsx() -> bytes:
 
     return _with(
         xlsx_samples.workbook(edit, second=lambda sheet: sheet.append(["kept"])),
-        {"xl/macrosheets/sheet9.xml": f'<xm:macrosheet xmlns:xm="http://schemas.microsoft.com/office/excel/2006/main" xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData><row><c><f>{S}()</f></c></row></sheetData></xm:macrosheet>'.encode()},
+        {
+            "xl/macrosheets/sheet9.xml": f'<xm:macrosheet xmlns:xm="http://schemas.microsoft.com/office/excel/2006/main" xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData><row><c><f>{S}()</f></c></row></sheetData></xm:macrosheet>'.encode()
+        },
         xl_workbook_xml=("<sheets>", f'<sheets><sheet xmlns:r="{_OFFICE}" name="Macro" sheetId="9" r:id="rIdM"/>'),
         xl__rels_workbook_xml_rels=(
             "</Relationships>",
             '<Relationship Id="rIdM" Type="http://schemas.microsoft.com/office/2006/relationships/xlMacrosheet" Target="/xl/macrosheets/sheet9.xml"/></Relationships>',
         ),
-        Content_Types_xml=("</Types>", '<Override PartName="/xl/macrosheets/sheet9.xml" ContentType="application/vnd.ms-excel.macrosheet+xml"/></Types>'),
+        Content_Types_xml=(
+            "</Types>",
+            '<Override PartName="/xl/macrosheets/sheet9.xml" ContentType="application/vnd.ms-excel.macrosheet+xml"/></Types>',
+        ),
     )
 
 
@@ -246,8 +266,10 @@ def _hostile_odt() -> bytes:
         f'<text:p><text:a xlink:href="http://{S}/">a link</text:a><draw:frame><draw:object-ole xlink:href="./Object 1"/></draw:frame>'
         f'<draw:frame><draw:image xlink:href="http://{S}/a.png"/></draw:frame>A letter</text:p>'
     )
-    listener = '<office:scripts><office:event-listeners/></office:scripts>'
-    whole = opendocument_samples.document("text", body, others={"Basic/Standard/Module1.xml": SECRET, "Basic/script-lc.xml": b"<a/>"})
+    listener = "<office:scripts><office:event-listeners/></office:scripts>"
+    whole = opendocument_samples.document(
+        "text", body, others={"Basic/Standard/Module1.xml": SECRET, "Basic/script-lc.xml": b"<a/>"}
+    )
     return _with(whole, {}, content_xml=("<office:automatic-styles>", f"{listener}<office:automatic-styles>"))
 
 
@@ -264,7 +286,12 @@ _HOSTILE_HTML = f"""<html><head><meta http-equiv="refresh" content="0;url=http:/
 
 
 def _active() -> Iterator[tuple[str, bytes, set[str], tuple[bytes, ...]]]:
-    yield "a.pdf", _hostile_pdf(), {"scripts", "actions", "embedded_files", "external_links", "forms"}, (b"A letter", b"A remark", b"GoTo", b"Top")
+    yield (
+        "a.pdf",
+        _hostile_pdf(),
+        {"scripts", "actions", "embedded_files", "external_links", "forms"},
+        (b"A letter", b"A remark", b"GoTo", b"Top"),
+    )
     words = {"macros", "embedded_files", "external_links", "actions"}
     yield "a.docm", _hostile_docx(), words, (b"a link", b"a result", b"a picture", b"v:shape")
     yield "a.xlsm", _hostile_xlsx(), {"macros", "external_links", "actions"}, (b"SUM(B1:B2)", b"kept")
@@ -306,7 +333,13 @@ def _refused() -> Iterator[tuple[str, bytes, str, str]]:
     yield "a.pdf", pdf("", catalog="/Collection<<>>/Names<</EmbeddedFiles<</Names[]>>>>"), "active_content", "empty"
     yield "a.pdf", pdf("", catalog="/NeedsRendering true/AcroForm<</XFA()>>"), "active_content", "inseparable"
     chunk = _relation("rIdC", "aFChunk", "a.html")
-    imported = _with(docx.FORMAT.sample(), {"word/a.html": b"<p>a</p>", "word/_rels/document.xml.rels": f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{chunk}'.encode()})
+    imported = _with(
+        docx.FORMAT.sample(),
+        {
+            "word/a.html": b"<p>a</p>",
+            "word/_rels/document.xml.rels": f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{chunk}'.encode(),
+        },
+    )
     yield "a.docx", imported, "active_content", "inseparable"
     yield "a.rtf", rb"{\rtf1 {\field{\*\fldinst DDEAUTO cmd}{\fldrslt a}}}", "active_content", "inseparable"
     yield "a.html", b"<body><script>document.write('a')</script></body>", "active_content", "empty"
@@ -349,6 +382,9 @@ def test_parts_that_stay_are_copied_as_they_were_packed() -> None:
     with zipfile.ZipFile(io.BytesIO(left)) as package:
         assert package.testzip() is None
         assert {each.date_time for each in package.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    with zipfile.ZipFile(io.BytesIO(_odt())) as before, zipfile.ZipFile(io.BytesIO(cleaned(_odt(), "a.odt", "metadata")[0])) as after:
+    with (
+        zipfile.ZipFile(io.BytesIO(_odt())) as before,
+        zipfile.ZipFile(io.BytesIO(cleaned(_odt(), "a.odt", "metadata")[0])) as after,
+    ):
         first = after.infolist()[0]
         assert (first.filename, first.compress_type) == ("mimetype", before.infolist()[0].compress_type)

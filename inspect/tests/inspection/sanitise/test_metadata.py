@@ -83,7 +83,14 @@ def _tiff(order: str) -> bytes:
     pixels = bytes(range(64))
     page = {256: (3, [8]), 257: (3, [8]), 258: (3, [8]), 259: (3, [1]), 262: (3, [1]), 273: (4, [8]), 279: (4, [64])}
     numbers = list(SECRET)
-    told = {270: (1, numbers), 274: (3, [6]), 305: (1, numbers), 315: (1, numbers), 700: (1, numbers), 34377: (1, numbers)}
+    told = {
+        270: (1, numbers),
+        274: (3, [6]),
+        305: (1, numbers),
+        315: (1, numbers),
+        700: (1, numbers),
+        34377: (1, numbers),
+    }
     small = page | {254: (4, [1])}
     return tiff_of_pages(page | told, small, page | {33723: (1, numbers)}, data=pixels + SECRET, order=order)
 

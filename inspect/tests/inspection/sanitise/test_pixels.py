@@ -63,7 +63,10 @@ def test_picture_shows_the_same_and_has_nothing_else(name: str, content: bytes, 
 
 def test_quality_of_a_jpeg_is_kept_and_it_is_turned() -> None:
     left, _removed = cleaned(_jpeg(6), "a.jpg", "pixels")
-    with Image.open(io.BytesIO(left)) as picture, Image.open(io.BytesIO(cleaned(_jpeg(1), "a.jpg", "metadata")[0])) as other:
+    with (
+        Image.open(io.BytesIO(left)) as picture,
+        Image.open(io.BytesIO(cleaned(_jpeg(1), "a.jpg", "metadata")[0])) as other,
+    ):
         assert picture.size == (32, 48)
         assert set(picture.info) <= {"jfif", "jfif_version", "jfif_unit", "jfif_density"}
         upright = picture.convert("RGB").transpose(Image.Transpose.ROTATE_90)
