@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import pikepdf
 import pytest
+from docx.document import Document
+from openpyxl.comments import Comment
+from openpyxl.worksheet.worksheet import Worksheet
 
 from sluice_inspect.formats import docx, eml, xlsx
 from sluice_inspect.formats import zip as zip_format
@@ -81,7 +84,7 @@ def _relation(number: str, kind: str, target: str, *, external: bool = False) ->
 
 
 def _docx() -> bytes:
-    def edit(opened: docx_samples.Document) -> None:
+    def edit(opened: Document) -> None:
         opened.core_properties.author = opened.core_properties.title = S
         opened.add_paragraph("A letter")
         opened.add_picture(io.BytesIO(_jpeg()))
@@ -97,9 +100,7 @@ def _docx() -> bytes:
 
 
 def _xlsx() -> bytes:
-    def edit(sheet: xlsx_samples.Worksheet) -> None:
-        from openpyxl.comments import Comment  # noqa: PLC0415
-
+    def edit(sheet: Worksheet) -> None:
         sheet["A1"] = 42
         sheet["A1"].comment = Comment("A remark", S)
 
@@ -237,7 +238,7 @@ def _hostile_docx() -> bytes:
 
 
 def _hostile_xlsx() -> bytes:
-    def edit(sheet: xlsx_samples.Worksheet) -> None:
+    def edit(sheet: Worksheet) -> None:
         sheet["A1"] = f"=cmd|'/C {S}'!A0"
         sheet["A2"] = f'=HYPERLINK("http://{S}","a link")'
         sheet["A3"] = "=SUM(B1:B2)"

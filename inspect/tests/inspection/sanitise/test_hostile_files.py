@@ -20,9 +20,9 @@ _OF_LIBRARIES = (ValueError, RuntimeError, TypeError, KeyError, AttributeError, 
 
 
 def _samples() -> Iterator[tuple[str, bytes]]:
-    for name, content, *_expected in (
-        *test_metadata._samples(), *test_documents._told(), *test_documents._active()
-    ):  # fmt: skip
+    for name, content, _words in (*test_metadata._samples(), *test_documents._told()):
+        yield name, content
+    for name, content, _words, _kept in test_documents._active():
         yield name, content
     for each in FORMATS:
         if not each.missing_reader:

@@ -4,7 +4,7 @@ import io
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pillow_heif
@@ -165,7 +165,7 @@ def test_metadata_is_gone_and_nothing_else(name: str, content: bytes, words: set
         assert _shown(left) == _shown(content)[: len(_shown(left))]
 
 
-def _shown(content: bytes) -> list[tuple[object, ...]]:
+def _shown(content: bytes) -> Sequence[tuple[object, ...]]:
     """Return mode, orientation, profile, time and pixels of each frame; of a JPEG of the first."""
     with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(content)) as picture:
         settings = picture.getexif().get(0x0112, 1), picture.info.get("icc_profile"), picture.info.get("dpi")
