@@ -66,13 +66,14 @@ _LOADING: Final = frozenset({
 })  # fmt: skip
 _GAPS: Final = re.compile(r"[\x00-\x20]")
 _MARKUP: Final = re.compile(r"[<>\[]")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # which no tree can hold
 _DETAIL: Final = 300
 _ACTIVE_FLAGS: Final = frozenset({"script.html", "smuggling.html", "link.external"})
 
 
 def clean(data: bytes, cleaning: Cleaning) -> bytes:
     """Return the page without what is not wanted."""
-    text = "".join(read_text(MemoryBacked(data))).replace("\0", "")
+    text = _CONTROLS.sub("", "".join(read_text(MemoryBacked(data))))
     deadline = Deadline(_SECONDS)
     root = _parse(text)
     for each in list(elements(root)):

@@ -47,7 +47,7 @@ def clean(data: bytes, cleaning: Cleaning) -> bytes:
             return _Cleaner(document, data, cleaning).run()
     except pikepdf.PasswordError as error:
         raise Encrypted("the document is protected by a password") from error
-    except (pikepdf.PdfError, pikepdf.ForeignObjectError, pikepdf.DataDecodingError) as error:
+    except (pikepdf.PikepdfError, RuntimeError, UnicodeDecodeError) as error:
         raise Corrupt(f"the document cannot be read: {error}") from error
 
 

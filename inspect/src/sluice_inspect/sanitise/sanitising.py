@@ -26,6 +26,7 @@ from sluice_inspect.sanitise import (
     pdf,
     pixels,
     png,
+    streams,
     svg,
     tiff,
     webp,
@@ -37,17 +38,18 @@ _LIMITS: Final = Limits()
 
 # Without metadata or active content, by the name of the format.
 _CLEANERS: Final[Mapping[str, Cleaner]] = {
-    "aac": audio.clean_frames, "aiff": audio.clean_aiff, "avif": heif.clean, "docx": ooxml.clean,
+    "aac": audio.clean_frames, "aiff": audio.clean_aiff, "avi": streams.clean_avi, "avif": heif.clean, "docx": ooxml.clean,
     "flac": audio.clean_flac, "gif": gif.clean, "heic": heif.clean, "html": html.clean, "j2k": jp2.clean,
     "jp2": jp2.clean, "jpeg": jpeg.clean, "m4a": movie.clean, "mov": movie.clean, "mp3": audio.clean_frames,
-    "mp4": movie.clean, "odp": opendocument.clean, "ods": opendocument.clean, "odt": opendocument.clean,
+    "mkv": streams.clean_matroska, "mp4": movie.clean, "ogg": streams.clean_ogg, "opus": streams.clean_ogg,
+    "webm": streams.clean_matroska, "odp": opendocument.clean, "ods": opendocument.clean, "odt": opendocument.clean,
     "pdf": pdf.clean, "png": png.clean, "pptx": ooxml.clean, "svg": svg.clean, "tiff": tiff.clean,
     "wav": audio.clean_wave, "webp": webp.clean, "xlsx": ooxml.clean,
 }  # fmt: skip
 # Formats of which no file has any.
 _WITHOUT_METADATA: Final = frozenset({"bmp", "csv", "json", "md", "text", "xml", "yaml"})
 _WITHOUT_ACTIVE_CONTENT: Final = frozenset({
-    "avi", "bmp", "csv", "json", "md", "mkv", "ogg", "opus", "otf", "text", "ttf", "webm", "woff", "woff2", "yaml",
+    "bmp", "csv", "json", "md", "otf", "text", "ttf", "woff", "woff2", "yaml",
 })  # fmt: skip
 # Formats of which a file with active content is not taken apart.
 _JUDGED: Final = frozenset({"doc", "epub", "ppt", "rtf", "xls", "xml"})
