@@ -68,11 +68,16 @@ _METADATA_WORDS: Final = re.compile(
     rb"rsid|[aA]uthor|initials|[dD]ate|docId|dataBinding|absPath|userName|refreshedBy|userId|displayName|dT=|dt=|created"
     rb"|modified|documentId"
 )
-_ACTIVE_WORDS: Final = re.compile(
-    rb"instr|[mM]acro|mailMerge|hlink|href|altChunk|WEBSERVICE|IMAGE|FILTERXML|HYPERLINK|RTD|CALL|REGISTER|INDIRECT"
-    rb"|DDE|[|\[]\S|queryTable|DataMashup|oleObj|cmd|connectionId",
-    re.IGNORECASE,
-)
+# By the family of the document: of workbooks, what a formula needs to call or to refer to anything outside.
+_ACTIVE_WORDS: Final = {
+    "word": re.compile(rb"instrText|fldSimple|[mM]acro|mailMerge|hlink[CHM]|href\s*="),
+    "spreadsheet": re.compile(
+        rb"[|#]\w|\[\d|(?:WEBSERVICE|IMAGE|FILTERXML|HYPERLINK|RTD|CALL|REGISTER|INDIRECT|EXEC|DDE)\b"
+        rb"|[mM]acro|hlink[CHM]|href\s*=|queryTable|DataMashup|connectionId|Auto_|&#|[\\/\]][^<>]{0,300}!",
+        re.IGNORECASE,
+    ),
+    "presentation": re.compile(rb"[mM]acro|hlink[CHM]|href\s*=|[cC]md\b"),
+}
 _UNICODE_MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
 
 _AUTHORS: Final = {"author", "initials", "userName", "refreshedBy", "displayName", "userId", "name"}
@@ -143,7 +148,10 @@ class _Package:
         self._deadline = Deadline(_SECONDS)
         main = next((each.target for each in self._relations.get("", ()) if each.type == "officedocument"), "")
         self._main = main
-        if "binary" in self._declared.get(main, ""):
+        declared = self._declared.get(main, "")
+        named = [pattern for family, pattern in _ACTIVE_WORDS.items() if family in declared]
+        self._active_words = named or list(_ACTIVE_WORDS.values())
+        if "binary" in declared:
             raise Unsupported("the parts of this workbook are records, which are not changed here")
 
     def clean(self) -> bytes:
@@ -293,7 +301,7 @@ class _Package:
             part in self._dropped
             or data[:2] in _UNICODE_MARKS
             or (self._cleaning.metadata and (_METADATA_WORDS.search(data) or _SERVER_PROPERTIES.encode() in data))
-            or (self._cleaning.active_content and _ACTIVE_WORDS.search(data))
+            or (self._cleaning.active_content and any(each.search(data) for each in self._active_words))
         )
         if not is_telling:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -27,8 +28,9 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "tiff": "TIFF", "webp": "WEBP",
 }  # fmt: skip
 _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "avif": {"quality": _QUALITY, "speed": 8, "max_threads": 1},
+    "avif": {"quality": _QUALITY, "speed": 10, "max_threads": 1},
     "j2k": {"no_jp2": True},
+    "png": {"compress_level": 4},
     "jpeg": {"quality": _QUALITY},
     "tiff": {"compression": "tiff_adobe_deflate"},
     "webp": {"quality": _QUALITY, "method": 2},
@@ -183,17 +185,23 @@ def _add_page(result: pikepdf.Pdf, page: pdfium.PdfPage) -> None:
         drawn = bitmap.to_pil().convert("RGB")
     finally:
         bitmap.close()
+    red, green, blue = (channel.tobytes() for channel in drawn.split())
+    is_grey = red == green == blue
     file = io.BytesIO()
-    drawn.save(file, "JPEG", quality=_PAGE_QUALITY, subsampling=0)
+    (drawn.getchannel("R") if is_grey else drawn).save(file, "JPEG", quality=_PAGE_QUALITY, subsampling=0)
+    packed, packer = file.getvalue(), pikepdf.Name.DCTDecode
+    # Pages of black text on white are smaller when they are packed without loss.
+    if is_grey and len(deflated := zlib.compress(red, 5)) < len(packed):
+        packed, packer = deflated, pikepdf.Name.FlateDecode
     picture = result.make_stream(
-        file.getvalue(),
+        packed,
         Type=pikepdf.Name.XObject,
         Subtype=pikepdf.Name.Image,
         Width=drawn.width,
         Height=drawn.height,
-        ColorSpace=pikepdf.Name.DeviceRGB,
+        ColorSpace=pikepdf.Name.DeviceGray if is_grey else pikepdf.Name.DeviceRGB,
         BitsPerComponent=8,
-        Filter=pikepdf.Name.DCTDecode,
+        Filter=packer,
     )
     content = result.make_stream(f"q {width:.3f} 0 0 {height:.3f} 0 0 cm /P Do Q".encode())
     result.pages.append(

@@ -167,11 +167,8 @@ def _read_number(data: bytes, at: int, *, keeps_mark: bool) -> tuple[int, int]:
 
 def _make_void(result: bytearray, start: int, end: int) -> None:
     size = end - start
-    if size < 9:
-        head = bytes([_VOID, 0x80 | size - 2])
-    else:
-        head = bytes([_VOID]) + (1 << 56 | size - 9).to_bytes(8, "big")
-    result[start:end] = head.ljust(size, b"\0")
+    length = bytes([0x80 | size - 2]) if size < 9 else (1 << 56 | size - 9).to_bytes(8, "big")
+    result[start:end] = (bytes([_VOID]) + length).ljust(size, b"\0")
 
 
 # AVI
