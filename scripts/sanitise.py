@@ -37,12 +37,14 @@ _REMOVALS: Final = ("metadata", "active_content", "pixels")
 _SOUND: Final = frozenset({Outcome.OK, Outcome.BLANK})
 _COLUMNS: Final = ("files", "changed", "nothing", "not clean", "left", "pixels", "judged", "readers", "again")
 # Groups and names of exiftool that say who, where, when or with what a file was made.
-_GROUPS: Final = frozenset({"GPS", "IFD1", "MakerNotes", "XMP", "IPTC", "Photoshop", "ExifIFD"})
+_GROUPS: Final = frozenset({"GPS", "MakerNotes", "XMP", "IPTC", "Photoshop", "ExifIFD"})
 _TAGS: Final = frozenset({
     "Artist", "Author", "Company", "Copyright", "CreateDate", "Creator", "DateTimeOriginal", "ImageDescription",
     "Keywords", "LastModifiedBy", "Make", "Manager", "Model", "ModifyDate", "Producer", "Software", "Subject",
     "ThumbnailImage", "Title", "UserComment", "Comment", "HostComputer",
 })  # fmt: skip
+# The title of a page is shown, and how many pages a document has is a fact that rules are made of.
+_KEPT: Final = frozenset({"HTML:Title"})
 _PICTURES: Final = frozenset({"avif", "bmp", "gif", "jp2", "jpeg", "jpg", "png", "tiff", "webp"})
 _NO_TIME: Final = "0000:00:00"
 
@@ -133,8 +135,8 @@ def _left(path: Path) -> str:
     """Return the tags with metadata that exiftool finds, nothing without it."""
     if shutil.which("exiftool") is None:
         return ""
-    done = subprocess.run(  # noqa: S603  (our own arguments)
-        ["exiftool", "-json", "-G1", "-a", "-q", "-q", str(path)],  # noqa: S607
+    done = subprocess.run(
+        ["exiftool", "-json", "-G1", "-a", "-q", "-q", str(path)],
         capture_output=True,
         check=False,
     )
@@ -147,7 +149,8 @@ def _left(path: Path) -> str:
         group, _, name = key.rpartition(":")
         is_time_of_file = group in {"System", "File", "ZIP", "ICC_Profile", "ExifTool", "ICC-header"}
         is_metadata = any(group.startswith(known) for known in _GROUPS) or name in _TAGS
-        if is_metadata and not is_time_of_file and str(value).strip() and not str(value).startswith(_NO_TIME):
+        is_kept = key in _KEPT or "statistic" in name or group == "XMP-grddl"
+        if not is_kept and is_metadata and not is_time_of_file and str(value).strip() and not str(value).startswith(_NO_TIME):
             left.append(key)
     return " ".join(left)
 
@@ -159,7 +162,7 @@ def _differing(before: Path, after: Path) -> str:
                 one.load()
                 other.load()
                 return "" if one.tobytes() == other.tobytes() else "the first picture differs"
-            kept = [one.getexif().get(274, 1), one.info.get("icc_profile")]
+            kept = [one.getexif().get(274, 0) or 1, one.info.get("icc_profile")]
             if kept != [other.getexif().get(274, 1), other.info.get("icc_profile")]:
                 return "orientation or colour profile differ"
             frames = getattr(other, "n_frames", 1)

@@ -7,15 +7,22 @@ from typing import Final
 
 from sluice_inspect.containers.isobmff import Box, children
 from sluice_inspect.formats.heif.items import HeifItems, read_boxes, read_items
-from sluice_inspect.report import Corrupt, Unsupported
+from sluice_inspect.report import Corrupt, TooComplex, Unsupported
 from sluice_inspect.sanitise import exif, movie
 from sluice_inspect.sanitise.cleaning import Cleaning
 from sluice_inspect.source import MemoryBacked
 
 _METADATA: Final = frozenset({b"Exif", b"mime", b"uri "})
 # Properties that say who or when.
-_REMARKS: Final = {b"udes": "comments", b"crtt": "dates", b"mdft": "dates", b"altt": "comments", b"uuid": "other_metadata"}
+_REMARKS: Final = {
+    b"udes": "comments",
+    b"crtt": "dates",
+    b"mdft": "dates",
+    b"altt": "comments",
+    b"uuid": "other_metadata",
+}
 _HEADER: Final = 8
+_SHARED_MOST: Final = 4
 
 
 def clean(data: bytes, cleaning: Cleaning) -> bytes:
@@ -29,7 +36,10 @@ def clean(data: bytes, cleaning: Cleaning) -> bytes:
     if items is not None:
         meta = boxes.named(b"meta")[0]
         gone = _unwanted(data, items, cleaning.removed)
-        _zero(data, result, items, gone, cleaning.removed, [] if boxes.named(b"moov") else boxes.named(b"mdat"))
+        storage = [] if boxes.named(b"moov") else boxes.named(b"mdat")
+        _zero(result, items, gone, storage)
+        if not cleaning.removed and result != data:
+            cleaning.removed.add("other_metadata")
         _Lists(source, result, meta, gone, cleaning.removed).rewrite()
     movie.clean_boxes(source, result, boxes, cleaning.removed, keeps_items=items is not None)
     if boxes.cut is not None or boxes.end < len(data):
@@ -56,23 +66,21 @@ def _unwanted(data: bytes, items: HeifItems, removed: set[str]) -> set[int]:
     return gone - {items.primary}
 
 
-def _zero(
-    data: bytes, result: bytearray, items: HeifItems, gone: set[int], removed: set[str], storage: list[Box]
-) -> None:
+def _zero(result: bytearray, items: HeifItems, gone: set[int], storage: list[Box]) -> None:
     """Overwrite the bytes of items that go, and, in `storage`, whatever belongs to none that stays."""
     if any(items.by_number[number].extents is None for number in gone):
         raise Unsupported("metadata is stored within another item")
     kept = [each for number, item in items.by_number.items() if number not in gone for each in item.extents or ()]
-    whole = not any(item.extents is None for item in items.by_number.values())
+    if sum(size for _start, size in kept) > _SHARED_MOST * len(result):
+        raise TooComplex("too many pictures share the same bytes")
+    stays = [(start, bytes(result[start : start + size])) for start, size in kept]
     cleared = [each for number in gone for each in items.by_number[number].extents or ()]
-    if whole:
+    if not any(item.extents is None for item in items.by_number.values()):
         cleared += [(box.body, box.end - box.body) for box in storage]
     for start, size in cleared:
         result[start : start + size] = bytes(min(size, max(0, len(result) - start)))
-    for start, size in kept:
-        result[start : start + size] = data[start : start + size]
-    if not removed and result != data:
-        removed.add("other_metadata")
+    for start, content in stays:
+        result[start : start + len(content)] = content
 
 
 class _Lists:

@@ -14,52 +14,68 @@ from sluice_inspect.facts.pages import examine_page
 from sluice_inspect.report import Corrupt, FactSheet, TooComplex
 from sluice_inspect.sanitise.cleaning import Cleaning, NotClean
 from sluice_inspect.sanitise.svg import clean_style
-from sluice_inspect.sanitise.trees import LARGEST_XML, drop, elements, local, unwrap
+from sluice_inspect.sanitise.trees import (
+    LARGEST_XML,
+    around,
+    drop,
+    drop_around,
+    elements,
+    is_comment,
+    is_element,
+    local,
+    unwrap,
+)
 from sluice_inspect.source import MemoryBacked
 from sluice_inspect.text.plaintext import read_text
 
 _SECONDS: Final = 20.0
-_KEPT: Final = frozenset("""
-    html head title style body p div span br hr h1 h2 h3 h4 h5 h6 a b i u s em strong small big sub sup del ins mark q
-    blockquote cite code pre kbd samp var tt abbr acronym address ul ol li dl dt dd table caption colgroup col thead
-    tbody tfoot tr th td img figure figcaption header footer main nav section article aside center font strike details
-    summary time wbr bdi bdo dfn data ruby rt rp rb hgroup picture map area meta
-""".split())  # fmt: skip
-_ATTRIBUTES: Final = frozenset("""
-    class id style title alt lang dir align valign width height colspan rowspan span border cellpadding cellspacing
-    bgcolor color face size href src name charset content start type value reversed scope headers abbr datetime nowrap
-    hspace vspace clear compact noshade open role shape coords xml:lang cite-text
-""".split())  # fmt: skip
+_KEPT: Final = frozenset({
+    "html", "head", "title", "style", "body", "p", "div", "span", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "a",
+    "b", "i", "u", "s", "em", "strong", "small", "big", "sub", "sup", "del", "ins", "mark", "q", "blockquote", "cite",
+    "code", "pre", "kbd", "samp", "var", "tt", "abbr", "acronym", "address", "ul", "ol", "li", "dl", "dt", "dd",
+    "table", "caption", "colgroup", "col", "thead", "tbody", "tfoot", "tr", "th", "td", "img", "figure", "figcaption",
+    "header", "footer", "main", "nav", "section", "article", "aside", "center", "font", "strike", "details",
+    "summary", "time", "wbr", "bdi", "bdo", "dfn", "data", "ruby", "rt", "rp", "rb", "hgroup", "picture", "map",
+    "area", "meta",
+})  # fmt: skip
+_ATTRIBUTES: Final = frozenset({
+    "class", "id", "style", "title", "alt", "lang", "dir", "align", "valign", "width", "height", "colspan", "rowspan",
+    "span", "border", "cellpadding", "cellspacing", "bgcolor", "color", "face", "size", "href", "src", "name",
+    "charset", "content", "start", "type", "value", "reversed", "scope", "headers", "abbr", "datetime", "nowrap",
+    "hspace", "vspace", "clear", "compact", "noshade", "open", "role", "shape", "coords", "xml:lang", "cite-text",
+})  # fmt: skip
 # Those that go with all that is in them.
 _WITH_CONTENT: Final = {
     **dict.fromkeys(("script", "noscript", "template", "math", "svg", "xml", "xmp", "plaintext", "noembed", "noframes"),
                     "scripts"),
     **dict.fromkeys(("iframe", "frame", "frameset", "object", "embed", "applet", "audio", "video", "canvas", "portal"),
                     "embedded_files"),
+    **dict.fromkeys(("link", "base"), "external_links"),
     **dict.fromkeys(("select", "textarea", "datalist", "option"), "forms"),
 }  # fmt: skip
 _FORMS: Final = frozenset({"form", "input", "button", "label", "fieldset", "legend", "keygen", "isindex", "output"})
-_REMARKS: Final = frozenset({"author", "generator", "date", "description", "keywords", "copyright", "creator", "progid"})
+_REMARKS: Final = frozenset(
+    {"author", "generator", "date", "description", "keywords", "copyright", "creator", "progid"}
+)
 _TYPE_OF_META: Final = frozenset({"content-type", "content-language", "default-style"})
 _PICTURE: Final = re.compile(r"data:image/(?:png|jpe?g|gif|webp|bmp|avif)[;,]", re.IGNORECASE)
+_RUN: Final = ("javascript:", "vbscript:", "data:")
+_LOADING: Final = frozenset({
+    "srcset", "action", "formaction", "background", "poster", "data", "ping", "manifest", "srcdoc", "longdesc",
+    "profile", "usemap", "codebase", "classid", "lowsrc", "dynsrc", "imagesrcset", "archive",
+})  # fmt: skip
 _GAPS: Final = re.compile(r"[\x00-\x20]")
-_SHOWN: Final = re.compile(r"\S")
+_MARKUP: Final = re.compile(r"[<>\[]")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # which no tree can hold
+_DETAIL: Final = 300
 _ACTIVE_FLAGS: Final = frozenset({"script.html", "smuggling.html", "link.external"})
 
 
 def clean(data: bytes, cleaning: Cleaning) -> bytes:
     """Return the page without what is not wanted."""
-    if len(data) > LARGEST_XML:
-        raise TooComplex("the page is too large to be changed")
-    text = "".join(read_text(MemoryBacked(data))).replace("\0", "")
+    text = _CONTROLS.sub("", "".join(read_text(MemoryBacked(data))))
     deadline = Deadline(_SECONDS)
-    parser = etree.HTMLParser(no_network=True, huge_tree=False, encoding="utf-8")
-    try:
-        root = etree.fromstring(text.encode("utf-8", "replace"), parser)
-    except (etree.XMLSyntaxError, ValueError, LookupError, AssertionError) as error:
-        raise Corrupt(f"the page cannot be read: {error}"[:300]) from error
-    if root is None or local(root) != "html":
-        raise NotClean("empty")
+    root = _parse(text)
     for each in list(elements(root)):
         if deadline.has_passed:
             raise TooComplex("the page has too many elements")
@@ -69,24 +85,42 @@ def clean(data: bytes, cleaning: Cleaning) -> bytes:
             _clean_metadata(each, cleaning.removed)
         if cleaning.active_content:
             _clean_active(each, root, cleaning.removed)
-    flags = FactSheet()
-    examine_page(text, flags, deadline)
-    if cleaning.active_content and flags.flags & _ACTIVE_FLAGS and not cleaning.removed:
-        raise NotClean("inseparable")  # other readers see something active
     if not cleaning.removed:
+        if cleaning.active_content and _is_active(text, deadline):
+            raise NotClean("inseparable")  # for other readers, the page is another one
         return data
-    if cleaning.active_content and not any(_SHOWN.search(piece) for piece in root.itertext()) and not _has_picture(root):
+    is_empty = not _has_picture(root) and not any(str(piece).strip() for piece in _body(root).itertext())
+    if cleaning.active_content and is_empty:
         raise NotClean("empty")
-    for each in [*root.itersiblings(preceding=True), *root.itersiblings()]:
-        if not isinstance(each.tag, str):
-            etree.Element("holder").append(each)
-    page = b"<!DOCTYPE html>\n" + etree.tostring(root, method="html", encoding="utf-8", doctype=None, with_tail=False)
-    if cleaning.active_content:
-        flags = FactSheet()
-        examine_page(page.decode("utf-8", "replace"), flags, deadline)
-        if flags.flags & _ACTIVE_FLAGS:
-            raise NotClean("inseparable")
+    for each in around(root):
+        drop_around(each)
+    page = b"<!DOCTYPE html>\n" + etree.tostring(root, method="html", encoding="utf-8", with_tail=False)
+    if cleaning.active_content and _is_active(page.decode("utf-8", "replace"), deadline):
+        raise NotClean("inseparable")
     return page
+
+
+def _parse(text: str) -> etree._Element:
+    if len(text) > LARGEST_XML:
+        raise TooComplex("the page is too large to be changed")
+    parser = etree.HTMLParser(no_network=True, huge_tree=False, encoding="utf-8")
+    try:
+        root: etree._Element | None = etree.fromstring(text.encode("utf-8", "replace"), parser)
+    except (etree.XMLSyntaxError, ValueError, LookupError, AssertionError) as error:
+        raise Corrupt(f"the page cannot be read: {error}"[:_DETAIL]) from error
+    if root is None or local(root) != "html":
+        raise NotClean("empty")
+    return root
+
+
+def _is_active(text: str, deadline: Deadline) -> bool:
+    sheet = FactSheet()
+    examine_page(text, sheet, deadline)
+    return not _ACTIVE_FLAGS.isdisjoint(sheet.flags)
+
+
+def _body(root: etree._Element) -> etree._Element:
+    return next((each for each in root if local(each) == "body"), root)
 
 
 def _has_picture(root: etree._Element) -> bool:
@@ -94,7 +128,7 @@ def _has_picture(root: etree._Element) -> bool:
 
 
 def _clean_metadata(each: etree._Element, removed: set[str]) -> None:
-    if each.tag is etree.Comment:
+    if is_comment(each):
         removed.add("comments")
         drop(each)
     elif local(each) == "meta":
@@ -105,64 +139,57 @@ def _clean_metadata(each: etree._Element, removed: set[str]) -> None:
 
 
 def _clean_active(each: etree._Element, root: etree._Element, removed: set[str]) -> None:
-    if not isinstance(each.tag, str):
-        if each.tag is not etree.Comment or re.search(r"[<>\[]", each.text or ""):
+    name = local(each).lower()
+    if not is_element(each):
+        if not is_comment(each) or _MARKUP.search(each.text or ""):
             removed.add("scripts")
             drop(each)
-        return
-    name = str(each.tag).lower()
-    if name in _WITH_CONTENT:
-        removed.add(_WITH_CONTENT[name])
+    elif word := _word_of(each, name):
+        removed.add(word)
         drop(each)
-        return
-    if name in _FORMS:
+    elif name in _FORMS:
         removed.add("forms")
         unwrap(each)
-        return
-    if name == "meta":
-        kind = (each.get("http-equiv") or "").strip().lower()
-        if kind and kind not in _TYPE_OF_META:
-            removed.add("actions")
-            drop(each)
-            return
-    if name in {"link", "base"}:
-        removed.add("external_links")
-        drop(each)
-        return
-    if name not in _KEPT and each is not root:
+    elif name not in _KEPT and each is not root:
         removed.add("scripts")
         unwrap(each)
-        return
-    _clean_attributes(each, name, removed)
-    if name == "style":
-        text = each.text or ""
-        cleaned = clean_style(text).replace("<", "")
-        if cleaned != text:
+    else:
+        _clean_attributes(each, name, removed)
+        cleaned = clean_style(each.text or "").replace("<", "") if name == "style" else each.text or ""
+        if cleaned != (each.text or ""):
             removed.add("external_links")
             each.text = cleaned
+
+
+def _word_of(each: etree._Element, name: str) -> str:
+    """Return what an element is that goes with all that is in it, nothing for one that stays."""
+    kind = (each.get("http-equiv") or "").strip().lower() if name == "meta" else ""
+    if kind and kind not in _TYPE_OF_META:
+        return "actions"
+    return _WITH_CONTENT.get(name, "")
 
 
 def _clean_attributes(each: etree._Element, name: str, removed: set[str]) -> None:
     for attribute, value in list(each.attrib.items()):
         key, text = str(attribute).lower(), str(value)
-        bare = _GAPS.sub("", text)
-        word = ""
-        if key.startswith("on"):
-            word = "scripts"
-        elif key in {"href", "src"}:
-            is_within = bare.startswith("#") or not bare or (name == "img" and key == "src" and _PICTURE.match(bare))
-            if not is_within:
-                word = "scripts" if re.match(r"(?:javascript|vbscript|data):", bare, re.IGNORECASE) else "external_links"
-        elif key == "style":
-            cleaned = clean_style(text)
-            if cleaned != text:
-                removed.add("external_links")
-                each.attrib[attribute] = cleaned
-        elif key in {"srcset", "action", "formaction", "background", "poster", "data", "ping", "manifest", "srcdoc",
-                     "longdesc", "profile", "usemap", "codebase", "classid", "lowsrc", "dynsrc", "xlink:href"}:  # fmt: skip
-            word = "external_links"
-        elif key not in _ATTRIBUTES and not key.startswith(("data-", "aria-", "xmlns", "xml:")) and ":" in key:
-            word = "scripts"
-        if word:
+        if word := _word_of_attribute(name, key, text):
             removed.add(word)
             del each.attrib[attribute]
+        elif key == "style" and (cleaned := clean_style(text)) != text:
+            removed.add("external_links")
+            each.attrib[attribute] = cleaned
+
+
+def _word_of_attribute(name: str, key: str, value: str) -> str:
+    """Return what an attribute is that goes, nothing for one that stays."""
+    bare = _GAPS.sub("", value)
+    if key.startswith("on"):
+        return "scripts"
+    if key in {"href", "src"}:
+        if not bare or bare.startswith("#") or (name == "img" and key == "src" and _PICTURE.match(bare)):
+            return ""
+        return "scripts" if bare.lower().startswith(_RUN) else "external_links"
+    if key in _LOADING:
+        return "external_links"
+    is_known = key in _ATTRIBUTES or key.startswith(("data-", "aria-", "xmlns", "xml:"))
+    return "scripts" if not is_known and ":" in key else ""

@@ -29,46 +29,45 @@ def clean(data: bytes, cleaning: Cleaning) -> bytes:
     """Return the picture without metadata, if that is wanted. Its scans are copied as they are."""
     if not cleaning.metadata:
         return data
+    removed = cleaning.removed
     begin = data.find(_START)
-    if begin != 0:
-        cleaning.removed.add("other_metadata")
-    kept, at, is_ended = [_START], begin + 2, False
-    has_exif = False
+    kept, at, code, has_exif = [_START], begin + 2, 0, False
+    is_padded = begin != 0  # by bytes that belong to no segment
     for _ in range(_SEGMENTS_MOST):
         found = _NEXT_MARKER.search(data, at)
         if found is None:
             break
         start, code = found.start(), data[found.start() + 1]
-        if start != at and data[at:start].strip(b"\xff"):
-            cleaning.removed.add("other_metadata")  # bytes between segments, which belong to none
+        is_padded = is_padded or bool(data[at:start].strip(b"\xff"))
+        at = _segment_end(data, start, code)
         if code == _EOI:
-            kept.append(b"\xff\xd9")
-            at, is_ended = start + 2, True
+            kept.append(data[start:at])
             break
-        if code in _WITHOUT_SEGMENT:
-            at = start + 2
-            continue
-        end = start + 2 + max(2, int.from_bytes(data[start + 2 : start + 4], "big"))
-        if end > len(data):
-            raise Corrupt(f"the JPEG ends inside the segment from byte {start} on")
-        segment = data[start:end]
-        if code == _SOS:
-            following = _NEXT_MARKER.search(data, end)
-            end = len(data) if following is None else following.start()
-            segment = data[start:end]
-        elif code == _APP1 and segment.startswith(_EXIF, 4):
-            block = exif.without_metadata(segment[4 + _EXIF_HEAD :], cleaning.removed)
-            segment = b"" if has_exif or not block else _segment(_APP1, b"Exif\0\0" + block)
+        if code == _APP1 and data.startswith(_EXIF, start + 4):
+            block = exif.without_metadata(data[start + 4 + _EXIF_HEAD : at], removed)
+            kept.append(b"" if has_exif or not block else _segment(_APP1, b"Exif\0\0" + block))
             has_exif = True
         elif code in _APPLICATION or code in _RESERVED or code == _COMMENT:
-            segment = _application_segment(code, segment, cleaning.removed)
-        kept.append(segment)
-        at = end
+            kept.append(_application_segment(code, data[start:at], removed))
+        elif code not in _WITHOUT_SEGMENT:
+            kept.append(data[start:at])
     else:
         raise TooComplex("the JPEG is cut into too many segments")
-    if is_ended and at < len(data):
-        cleaning.removed.add("other_metadata")
+    if is_padded or (code == _EOI and at < len(data)):
+        removed.add("other_metadata")
     return b"".join(kept)
+
+
+def _segment_end(data: bytes, start: int, code: int) -> int:
+    if code == _EOI or code in _WITHOUT_SEGMENT:
+        return start + 2
+    end = start + 2 + max(2, int.from_bytes(data[start + 2 : start + 4], "big"))
+    if end > len(data):
+        raise Corrupt(f"the JPEG ends inside the segment from byte {start} on")
+    if code != _SOS:
+        return end
+    following = _NEXT_MARKER.search(data, end)
+    return len(data) if following is None else following.start()
 
 
 def _segment(code: int, body: bytes) -> bytes:

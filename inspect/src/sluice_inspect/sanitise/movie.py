@@ -49,21 +49,16 @@ def clean_boxes(
 ) -> None:
     """Overwrite in `result` what the boxes of a file say of it. `keeps_items`: its pictures are listed in `meta`."""
     for box in layout.boxes:
-        if box.name == b"uuid" or (box.name in {b"meta", b"udta"} and not keeps_items):
-            _blank(result, box, removed)
-        elif box.name in _FREE and any(result[box.body : box.end]):
+        is_free = box.name in _FREE and any(result[box.body : box.end])
+        if is_free or box.name == b"uuid" or (box.name in {b"meta", b"udta"} and not keeps_items):
             _blank(result, box, removed)
         elif box.name == b"moov":
             _clean_movie(source, result, box, removed, is_in_pieces=bool(layout.named(b"moof")))
 
 
-def _clean_movie(
-    source: MemoryBacked, result: bytearray, movie: Box, removed: set[str], *, is_in_pieces: bool
-) -> None:
+def _clean_movie(source: MemoryBacked, result: bytearray, movie: Box, removed: set[str], *, is_in_pieces: bool) -> None:
     for box in children(source, movie):
-        if box.name in _TAGS:
-            _blank(result, box, removed)
-        elif box.name in _FREE and any(result[box.body : box.end]):
+        if box.name in _TAGS or (box.name in _FREE and any(result[box.body : box.end])):
             _blank(result, box, removed)
         elif box.name in _TIMED:
             _clear_times(result, box, removed)

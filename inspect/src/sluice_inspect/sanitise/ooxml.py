@@ -68,11 +68,16 @@ _METADATA_WORDS: Final = re.compile(
     rb"rsid|[aA]uthor|initials|[dD]ate|docId|dataBinding|absPath|userName|refreshedBy|userId|displayName|dT=|dt=|created"
     rb"|modified|documentId"
 )
-_ACTIVE_WORDS: Final = re.compile(
-    rb"instr|[mM]acro|mailMerge|hlink|href|altChunk|WEBSERVICE|IMAGE|FILTERXML|HYPERLINK|RTD|CALL|REGISTER|INDIRECT"
-    rb"|DDE|[|\[]\S|queryTable|DataMashup|oleObj|cmd|connectionId",
-    re.IGNORECASE,
-)
+# By the family of the document: of workbooks, what a formula needs to call or to refer to anything outside.
+_ACTIVE_WORDS: Final = {
+    "word": re.compile(rb"instrText|fldSimple|[mM]acro|mailMerge|hlink[CHM]|href\s*="),
+    "spreadsheet": re.compile(
+        rb"[|#]\w|\[\d|(?:WEBSERVICE|IMAGE|FILTERXML|HYPERLINK|RTD|CALL|REGISTER|INDIRECT|EXEC|DDE)\b"
+        rb"|[mM]acro|hlink[CHM]|href\s*=|queryTable|DataMashup|connectionId|Auto_|&#|[\\/\]][^<>]{0,300}!",
+        re.IGNORECASE,
+    ),
+    "presentation": re.compile(rb"[mM]acro|hlink[CHM]|href\s*=|[cC]md\b"),
+}
 _UNICODE_MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
 
 _AUTHORS: Final = {"author", "initials", "userName", "refreshedBy", "displayName", "userId", "name"}
@@ -96,9 +101,11 @@ _FORMULAS: Final = frozenset({
 _CALLING: Final = re.compile(r"\[\d+\]|(?<![\w.])(?:HYPERLINK|RTD|CALL|REGISTER(?:\.ID)?|EXEC)\s*\(", re.IGNORECASE)
 _AUTOMATIC: Final = re.compile(r"(?:_xlnm\.)?Auto_(?:Open|Close|Activate|Deactivate)", re.IGNORECASE)
 _STARTING: Final = re.compile(r"\s*ppaction://(?:program|macro|ole|hlinkfile|hlinkpres|customshow)", re.IGNORECASE)
+_ACTIVE_ELEMENTS: Final = {"entryMacro": "macros", "exitMacro": "macros", "mailMerge": "external_links"}
 _CLICKS: Final = frozenset({"hlinkClick", "hlinkHover", "hlinkMouseOver"})
 # Elements that work without the relation that they name; others go with it.
 _WITHOUT_RELATION: Final = frozenset({"blip", "imagedata", "fill", "pageSetup", "stroke", "ddeLink"})
+_ALTERNATIVES: Final = frozenset({"Choice", "Fallback"})
 # Elements that must not be empty.
 _GROUPS: Final = frozenset({
     "oleObjects", "controls", "externalReferences", "hyperlinks", "Choice", "Fallback", "AlternateContent",
@@ -141,7 +148,10 @@ class _Package:
         self._deadline = Deadline(_SECONDS)
         main = next((each.target for each in self._relations.get("", ()) if each.type == "officedocument"), "")
         self._main = main
-        if "binary" in self._declared.get(main, ""):
+        declared = self._declared.get(main, "")
+        named = [pattern for family, pattern in _ACTIVE_WORDS.items() if family in declared]
+        self._active_words = named or list(_ACTIVE_WORDS.values())
+        if "binary" in declared:
             raise Unsupported("the parts of this workbook are records, which are not changed here")
 
     def clean(self) -> bytes:
@@ -203,10 +213,10 @@ class _Package:
             part = waiting.pop()
             dropped = self._dropped.get(part, {})
             for each in self._relations.get(part, ()):
-                if not each.is_external and each.id not in dropped and each.target in self._names:
-                    if each.target not in reached:
-                        reached.add(each.target)
-                        waiting.append(each.target)
+                is_there = not each.is_external and each.id not in dropped and each.target in self._names
+                if is_there and each.target not in reached:
+                    reached.add(each.target)
+                    waiting.append(each.target)
         return reached
 
     def _is_xml(self, part: str) -> bool:
@@ -291,7 +301,7 @@ class _Package:
             part in self._dropped
             or data[:2] in _UNICODE_MARKS
             or (self._cleaning.metadata and (_METADATA_WORDS.search(data) or _SERVER_PROPERTIES.encode() in data))
-            or (self._cleaning.active_content and _ACTIVE_WORDS.search(data))
+            or (self._cleaning.active_content and any(each.search(data) for each in self._active_words))
         )
         if not is_telling:
             return
@@ -375,24 +385,18 @@ class _Part:
         return self._is_changed
 
     def _note(self, word: str) -> None:
-        self._removed.add(word)
+        self._removed.update({word} if word else ())
         self._is_changed = True
 
     def _drop(self, element: etree._Element, word: str) -> None:
+        """Take an element out, and groups that it leaves empty."""
         self._note(word)
         parent = element.getparent()
-        if parent is None:
-            return
         drop(element)
-        while parent is not None and local(parent) in _GROUPS and not len(parent):
+        while parent is not None and local(parent) in _GROUPS and not any(len(each) for each in parent.iter()):
             empty, parent = parent, parent.getparent()
-            if local(empty) not in {"Choice", "Fallback"} or parent is None:
-                drop(empty)
-            elif any(len(each) for each in parent):
-                break
-            # of alternatives that are all empty, none is needed
-            elif local(parent) == "AlternateContent":
-                empty, parent = parent, parent.getparent()
+            # One of several alternatives may be empty.
+            if local(empty) not in _ALTERNATIVES or parent is None:
                 drop(empty)
 
     # References to what is no longer there
@@ -413,17 +417,15 @@ class _Part:
             elif name == "oleObj":
                 self._replace_frame(each)
             elif each is not self._root:
-                self._drop(each, "external_links" if kind == "hyperlink" else next(iter(self._removed)))
+                self._drop(each, "")  # what it was is known of the relation
             return
 
     def _replace_frame(self, each: etree._Element) -> None:
         """Put the picture of an object on a slide in the place of the object."""
         self._is_changed = True
-        frame = each
-        while frame is not None and local(frame) != "graphicFrame":
-            frame = frame.getparent()  # type: ignore[assignment]  # None ends it
-        if frame is None or frame.getparent() is None:
-            self._drop(each, "embedded_files")
+        frame = next((above for above in each.iterancestors() if local(above) == "graphicFrame"), None)
+        if frame is None:
+            self._drop(each, "")
             return
         picture = next((found for found in frame.iter() if local(found) == "pic"), None)
         if picture is not None:
@@ -451,53 +453,49 @@ class _Part:
             if key.startswith("rsid"):
                 del each.attrib[attribute]
                 self._note("other_metadata")
-            elif key in _AUTHORS and value and (key != "name" or name in _NAMED) and self._is_person(each, name, key):
+            elif key in _AUTHORS and value and (key != "name" or name in _NAMED) and _is_person(name, key):
                 each.attrib[attribute] = ""
                 self._note("author")
             elif key in _DATES and (name in _DATED or "wordprocessingml" in str(attribute) or "word" in str(attribute)):
                 del each.attrib[attribute]
                 self._note("dates")
 
-    @staticmethod
-    def _is_person(each: etree._Element, name: str, key: str) -> bool:
-        if key in {"author", "initials", "userName", "refreshedBy"}:
-            return True
-        return name in _NAMED
-
     # Active content
 
     def _clean_active(self, each: etree._Element, name: str) -> None:
-        if name in {"entryMacro", "exitMacro"}:
-            self._drop(each, "macros")
-        elif name == "mailMerge":
-            self._drop(each, "external_links")
+        if name in _FORMULAS:
+            self._clean_formula(each, name)
+        elif word := _ACTIVE_ELEMENTS.get(name, ""):
+            self._drop(each, word)
         elif name in _CLICKS and _STARTING.match(each.get("action", "")):
             self._drop(each, "actions")
         elif name == "cmd" and each.get("type", "").strip().lower() == "verb":
             each.set("type", "call")
             each.set("cmd", "")
             self._note("actions")
-        elif name == "fldSimple" and (words := _words_of_field(each.get(_same_namespace(each, "instr"), ""))):
-            self._note(words)
+        elif name == "fldSimple" and (word := _word_of_field(each.get(_same_namespace(each, "instr"), ""))):
+            self._note(word)
             unwrap(each)
-        elif name == "DataMashup" and each is self._root:
+        elif name == "DataMashup" and each is self._root and each.text:
             each.text = ""
             self._note("external_links")
-        elif name in _FORMULAS:
-            self._clean_formula(each, name)
-        elif name in {"cacheSource"} and each.get("connectionId"):
+        elif name == "cacheSource" and each.get("connectionId"):
             raise NotClean("inseparable")
         for attribute, value in list(each.attrib.items()):
-            key = local_name(attribute)
-            if key == "macro" and value:
-                each.attrib[attribute] = ""
-                self._note("macros")
-            elif key == "href" and _OUTSIDE.match(str(value)):
-                del each.attrib[attribute]
-                self._note("external_links")
-            elif key in {"queryTableFieldId"} or (key == "tableType" and value == "queryTable"):
-                del each.attrib[attribute]
-                self._note("external_links")
+            self._clean_attribute(each, str(attribute), str(value))
+
+    def _clean_attribute(self, each: etree._Element, attribute: str, value: str) -> None:
+        key = local_name(attribute)
+        if key == "macro" and value:
+            each.attrib[attribute] = ""
+            self._note("macros")
+        elif (
+            (key == "href" and _OUTSIDE.match(value))
+            or key == "queryTableFieldId"
+            or (key == "tableType" and value == "queryTable")
+        ):
+            del each.attrib[attribute]
+            self._note("external_links")
 
     def _clean_formula(self, each: etree._Element, name: str) -> None:
         text = "".join(str(piece) for piece in each.itertext())
@@ -539,44 +537,42 @@ class _Part:
         for number in lost:
             drop(sheets[number])
         for each in list(self._root.iter()):
-            number = each.get("localSheetId", "") if local(each) == "definedName" else ""
-            if number.isdecimal():
-                if int(number) in lost:
+            stated = each.get("localSheetId", "") if local(each) == "definedName" else ""
+            if stated.isdecimal():
+                if int(stated) in lost:
                     self._drop(each, "macros")
                 else:
-                    each.set("localSheetId", str(int(number) - sum(gone < int(number) for gone in lost)))
+                    each.set("localSheetId", str(int(stated) - sum(gone < int(stated) for gone in lost)))
             elif local(each) == "workbookView":
-                for attribute in ("activeTab", "firstSheet"):
-                    each.attrib.pop(attribute, None)
+                for attribute in {"activeTab", "firstSheet"} & set(map(str, each.attrib)):
+                    del each.attrib[attribute]
 
     def _clean_fields(self) -> None:
         """Take the codes out of fields that load or start something. What they last showed stays."""
         open_fields: list[_Field] = []
         for each in list(self._root.iter()):
             name = local(each)
-            if name == "fldChar":
-                kind = each.get(_same_namespace(each, "fldCharType"), "")
-                if kind == "begin":
-                    open_fields.append(_Field())
-                if open_fields:
-                    open_fields[-1].marks.append(each)
-                if kind == "end" and open_fields:
-                    field = open_fields.pop()
-                    word = _words_of_field(field.text) or field.word
-                    if word:
-                        self._note(word)
-                        for mark in field.marks:
-                            drop(mark)
-                        if open_fields:
-                            open_fields[-1].word = word
-            elif name == "instrText" and open_fields:
-                open_fields[-1].text += each.text or ""
+            kind = each.get(_same_namespace(each, "fldCharType"), "") if name == "fldChar" else ""
+            if kind == "begin":
+                open_fields.append(_Field())
+            if open_fields and name in {"fldChar", "instrText"}:
                 open_fields[-1].marks.append(each)
+                open_fields[-1].text += (each.text or "") if name == "instrText" else ""
+            if open_fields and kind == "end":
+                word = self._clean_field(open_fields.pop())
+                if open_fields:
+                    open_fields[-1].word = open_fields[-1].word or word
         for field in open_fields:  # without an end, as in a damaged document
-            if word := _words_of_field(field.text):
-                self._note(word)
-                for mark in field.marks:
-                    drop(mark)
+            self._clean_field(field)
+
+    def _clean_field(self, field: _Field) -> str:
+        """Take a field apart if it, or one within it, loads or starts something; return what it is then."""
+        word = _word_of_field(field.text) or field.word
+        if word:
+            self._note(word)
+            for mark in field.marks:
+                drop(mark)
+        return word
 
 
 class _Field:
@@ -588,14 +584,18 @@ class _Field:
         self.marks: list[etree._Element] = []
 
 
-def _words_of_field(instruction: str) -> str:
-    """Return what a field is, nothing for one that stays within the document."""
+def _word_of_field(instruction: str) -> str:
+    """Return what a field does, nothing for one that stays within the document."""
     if starts_dde(instruction):
         return "actions"
     first = instruction.split(maxsplit=1)[:1]
     if not first or _WITHIN.match(instruction):
         return ""
     return _FIELD_WORDS.get(first[0].upper(), "")
+
+
+def _is_person(element: str, attribute: str) -> bool:
+    return attribute in {"author", "initials", "userName", "refreshedBy"} or element in _NAMED
 
 
 def _names_relation(attribute: str) -> bool:

@@ -12,7 +12,7 @@ from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.fields import flags_of_formula
 from sluice_inspect.report import Encrypted, TooComplex
 from sluice_inspect.sanitise import svg
-from sluice_inspect.sanitise.cleaning import Cleaning, NotClean
+from sluice_inspect.sanitise.cleaning import Cleaner, Cleaning, NotClean
 from sluice_inspect.sanitise.packages import PackageParts, clean_picture, is_picture
 from sluice_inspect.sanitise.trees import drop, elements, local, local_name, parse, unwrap, write
 
@@ -45,6 +45,7 @@ _SOURCES: Final = frozenset({
     "auto-reload", "hyperlink-behaviour", "external-data",
 })  # fmt: skip
 _LINKS: Final = frozenset({"a", "dde-connection"})
+_PICTURES: Final = frozenset({"image", "object", "fill-image"})
 _FORMULAS: Final = frozenset({"formula", "expression", "condition", "value"})
 _OUTSIDE: Final = re.compile(r"\s*(?:(?!data:)[a-z][a-z0-9+.-]*:|[\\/]|\.\.[\\/]?[^/])", re.IGNORECASE)
 
@@ -124,9 +125,9 @@ class _Document:
         self._removed.add(word)
         self._parts.drop(name)
 
-    def _replace(self, name: str, cleaner: object) -> None:
+    def _replace(self, name: str, cleaner: Cleaner) -> None:
         within = Cleaning(self._cleaning.metadata, self._cleaning.active_content, depth=self._cleaning.depth + 1)
-        cleaned = cleaner(self._parts.read(name), within)  # type: ignore[operator]  # a `Cleaner`
+        cleaned = cleaner(self._parts.read(name), within)
         if within.removed:
             self._removed |= within.removed
             self._parts.change(name, cleaned)
@@ -185,30 +186,19 @@ class _Content:
 
     def _clean_active(self, each: etree._Element, name: str) -> None:
         address = each.get(_HREF, "")
-        if name in _MACROS:
-            if name != "script" or "script" in str(each.tag) or "text:1.0" in str(each.tag):
-                is_empty = name == "scripts" and not len(each)
-                if not is_empty:
-                    self._drop(each, "macros")
-                return
-        elif name in _OBJECTS:
-            self._drop(each, "embedded_files")
+        is_outside = _OUTSIDE.match(address) is not None
+        if name == "object" and any(local(child) == "binary-data" for child in each):
+            raise NotClean("inseparable")
+        if word := _word_of(each, name, is_outside=is_outside):
+            self._drop(each, word)
             return
-        elif name in _SOURCES and ("dde" in name or "database" in name or _OUTSIDE.match(address)):
-            self._drop(each, "actions" if "dde" in name else "external_links")
-            return
-        elif name in _LINKS and (name != "a" or _OUTSIDE.match(address)):
+        if name in _LINKS and (name != "a" or is_outside):
             self._note("external_links" if name == "a" else "actions")
             unwrap(each)
             return
-        elif _OUTSIDE.match(address):
-            if name in {"image", "object", "fill-image"}:
-                self._drop(each, "external_links")
-                return
+        if is_outside:
             del each.attrib[_HREF]
             self._note("external_links")
-        if name == "object" and not address and any(local(child) == "binary-data" for child in each):
-            raise NotClean("inseparable")
         for attribute, value in list(each.attrib.items()):
             key = local_name(attribute)
             if key in {"database-name", "datasource"} and _OUTSIDE.match(str(value)):
@@ -217,3 +207,14 @@ class _Content:
             elif key in _FORMULAS and (flags := flags_of_formula(str(value))):
                 self._note("actions" if "dde" in flags else "external_links")
                 del each.attrib[attribute]
+
+
+def _word_of(each: etree._Element, name: str, *, is_outside: bool) -> str:
+    """Return what an element is that goes with all that is in it, nothing for one that stays."""
+    if name in _MACROS and (name != "scripts" or len(each)):
+        return "macros"
+    if name in _OBJECTS:
+        return "embedded_files"
+    if name in _SOURCES and ("dde" in name or "database" in name or is_outside):
+        return "actions" if "dde" in name else "external_links"
+    return "external_links" if is_outside and name in _PICTURES else ""

@@ -36,7 +36,7 @@ class PackageParts:
 
     def __init__(self, data: bytes) -> None:
         self._source = MemoryBacked(data)
-        self._archive: ZipArchive = read_archive(self._source, _LIMITS)
+        self._archive: ZipArchive = self._source.cached(read_archive, _LIMITS)
         refuse_unsafe_names(self._archive.members)
         self._budget = Budget(_LIMITS, len(data))
         self._budget.count(len(self._archive.members))
@@ -119,4 +119,4 @@ def clean_picture(data: bytes, cleaning: Cleaning) -> bytes:
 
 def is_picture(head: bytes) -> bool:
     """Whether `clean_picture` knows what begins so."""
-    return head.startswith(tuple(start for start, _ in _PICTURES)) or head.startswith(b"RIFF")
+    return head.startswith((b"RIFF", *(start for start, _ in _PICTURES)))

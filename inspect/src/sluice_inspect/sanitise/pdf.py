@@ -47,7 +47,7 @@ def clean(data: bytes, cleaning: Cleaning) -> bytes:
             return _Cleaner(document, data, cleaning).run()
     except pikepdf.PasswordError as error:
         raise Encrypted("the document is protected by a password") from error
-    except (pikepdf.PdfError, pikepdf.ForeignObjectError, pikepdf.DataDecodingError) as error:
+    except (pikepdf.PikepdfError, RuntimeError, UnicodeDecodeError) as error:
         raise Corrupt(f"the document cannot be read: {error}") from error
 
 
@@ -66,8 +66,8 @@ class _Cleaner:
         pages = len(document.pages)
         if not pages:
             raise Corrupt("the document has no page")
-        signatures: list[Dictionary] = []
-        steps: list[Callable[[Dictionary], None]] = []
+        signatures: list[Object] = []
+        steps: list[Callable[[Object], None]] = []
         if cleaning.metadata:
             self._clean_trailer()
             steps.append(self._clean_metadata)
@@ -99,7 +99,7 @@ class _Cleaner:
         )
         return file.getvalue()
 
-    def _dictionaries(self) -> Iterator[Dictionary]:
+    def _dictionaries(self) -> Iterator[Object]:
         """Yield every dictionary that may have something to remove, those of streams and those within others too."""
         for number, each in enumerate(self._document.objects):
             if number >= _OBJECTS_MOST or self._deadline.has_passed:
@@ -115,7 +115,7 @@ class _Cleaner:
             if _TELLING.search(head.unparse(resolved=True)):
                 yield from self._within(head)
 
-    def _within(self, top: Object) -> Iterator[Dictionary]:
+    def _within(self, top: Object) -> Iterator[Object]:
         waiting, count = [top], 0
         while waiting:
             each = waiting.pop()
@@ -124,9 +124,9 @@ class _Cleaner:
                 raise TooComplex("an object of the document is too large")
             if isinstance(each, Dictionary):
                 yield each
-                children: Iterator[Object] = iter([each[key] for key in list(each.keys())])
+                children = [each[key] for key in list(each.keys())]
             else:
-                children = iter(each)  # type: ignore[call-overload]  # an array
+                children = list(each)
             waiting += [child for child in children if isinstance(child, Dictionary | Array) and not child.is_indirect]
 
     # Metadata
@@ -141,7 +141,7 @@ class _Cleaner:
         for key in _CATALOG_METADATA:
             self._remove(self._document.Root, key, "other_metadata")
 
-    def _clean_metadata(self, each: Dictionary) -> None:
+    def _clean_metadata(self, each: Object) -> None:
         if isinstance(each.get("/Metadata"), Stream):
             self._remove(each, "/Metadata", "xmp")
         if isinstance(each.get("/PieceInfo"), Dictionary):
@@ -161,7 +161,7 @@ class _Cleaner:
                 self._remove(each, "/T", "author")
 
     @staticmethod
-    def _is_annotation(each: Dictionary) -> bool:
+    def _is_annotation(each: Object) -> bool:
         return each.get("/Type") == Name.Annot or ("/Rect" in each and "/Subtype" in each)
 
     def _clean_picture(self, stream: Stream) -> None:
@@ -182,8 +182,7 @@ class _Cleaner:
             return
         # Bytes behind the end of a picture are often the end of its line.
         if found.removed and (found.removed != {"other_metadata"} or raw.rstrip() != cleaned):
-            parameters = stream.get("/DecodeParms")
-            stream.write(cleaned, filter=filters, decode_parms=parameters)
+            stream.write(cleaned, filter=Name(str(filters)))
             self._removed |= found.removed
 
     def _has_older_versions(self) -> bool:
@@ -198,7 +197,7 @@ class _Cleaner:
         root = self._document.Root
         form = root.get("/AcroForm")
         if isinstance(form, Dictionary) and "/XFA" in form:
-            if root.get("/NeedsRendering") is True:
+            if bool(root.get("/NeedsRendering", False)):
                 raise NotClean("inseparable")  # the pages are only made from the form
             self._remove(form, "/XFA", "forms")
         names = root.get("/Names")
@@ -214,7 +213,7 @@ class _Cleaner:
         self._remove(root, "/URI", "external_links")
         self._remove(root, "/Requirements", "scripts")
 
-    def _clean_active_content(self, each: Dictionary) -> None:
+    def _clean_active_content(self, each: Object) -> None:
         self._remove(each, "/AF", "embedded_files")
         for key in ("/EF", "/RF"):
             if isinstance(each.get(key), Dictionary):
@@ -237,10 +236,10 @@ class _Cleaner:
             for key in ("/F", "/FFilter", "/FDecodeParms"):
                 self._remove(each, key, "external_links")
 
-    def _clean_action(self, each: Dictionary, key: str) -> None:
+    def _clean_action(self, each: Object, key: str) -> None:
         action = each.get(key)
-        if isinstance(action, Array) and any(isinstance(one, Dictionary) and "/S" in one for one in action):  # type: ignore[call-overload]  # an array
-            words = set[str]().union(*(self._words_of(one) for one in action))  # type: ignore[call-overload]  # an array
+        if isinstance(action, Array) and any(isinstance(one, Dictionary) and "/S" in one for one in action):
+            words = set[str]().union(*(self._words_of(one) for one in action))
         elif isinstance(action, Dictionary) and isinstance(action.get("/S"), Name):
             words = self._words_of(action)
         else:
@@ -260,14 +259,14 @@ class _Cleaner:
             return set()  # what comes next is an action of its own
         return {_ACTION_WORDS.get(str(kind), "actions")}
 
-    def _clean_annotations(self, each: Dictionary) -> None:
+    def _clean_annotations(self, each: Object) -> None:
         if self._is_annotation(each) and str(each.get("/Subtype")) in _ACTIVE_ANNOTATIONS:
             for key in ("/FS", "/RichMediaContent", "/RichMediaSettings", "/3DD", "/Movie", "/Sound"):
                 self._remove(each, key, "embedded_files")
         annotations = each.get("/Annots")
         if not isinstance(annotations, Array):
             return
-        kept = [one for one in annotations if not self._is_active(one)]  # type: ignore[call-overload]  # an array
+        kept = [one for one in annotations if not self._is_active(one)]
         if len(kept) < len(annotations):
             self._removed.add("embedded_files")
             each["/Annots"] = Array(kept)
@@ -278,12 +277,12 @@ class _Cleaner:
 
     # Both
 
-    def _remove(self, each: Dictionary, key: str, word: str) -> None:
+    def _remove(self, each: Object, key: str, word: str) -> None:
         if key in each:
             del each[key]
             self._removed.add(word)
 
-    def _remove_signatures(self, signatures: list[Dictionary]) -> None:
+    def _remove_signatures(self, signatures: list[Object]) -> None:
         """Take out signatures, which what was changed has made worthless: readers warn of them."""
         if not signatures:
             return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pikepdf
@@ -20,15 +21,24 @@ from sluice_inspect.report import Corrupt, Encrypted, Limits, TooComplex, Unsupp
 from sluice_inspect.sanitise.cleaning import Cleaning
 from sluice_inspect.source import Source
 
-# The encoders of the formats, by their names: what each is told.
+_QUALITY: Final = 92
+# By the names of formats: encoders, and what they are told.
 _PLUGINS: Final[Mapping[str, str]] = {
     "avif": "AVIF", "bmp": "BMP", "gif": "GIF", "j2k": "JPEG2000", "jp2": "JPEG2000", "jpeg": "JPEG", "png": "PNG",
     "tiff": "TIFF", "webp": "WEBP",
 }  # fmt: skip
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "avif": {"quality": _QUALITY, "speed": 10, "max_threads": 1},
+    "j2k": {"no_jp2": True},
+    "png": {"compress_level": 4},
+    "jpeg": {"quality": _QUALITY},
+    "tiff": {"compression": "tiff_adobe_deflate"},
+    "webp": {"quality": _QUALITY, "method": 2},
+}
 NAMES: Final = frozenset({*_PLUGINS, "pdf"})
-_QUALITY: Final = 92
 _SECONDS: Final = 18.0
 _BYTES_MOST: Final = 240_000_000  # of a decoded picture, which is held twice, and of all frames of an animation
+_OF_MANY_LAYOUTS: Final = frozenset({"bmp", "tiff"})
 _FRAMES_MOST: Final = 2_000
 
 _LOCKED: Final = frozenset({pdfium_c.FPDF_ERR_PASSWORD, pdfium_c.FPDF_ERR_SECURITY})
@@ -51,17 +61,28 @@ def redraw(source: Source, name: str, cleaning: Cleaning, limits: Limits) -> byt
     plugin = _PLUGINS[name]
     try:
         with pillow(limits), Image.open(source.open(), formats=[plugin]) as picture:
-            return _redraw(picture, plugin, limits)
-    except (ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for headers of all kinds
+            return _redraw(picture, name, limits, is_lossless=_is_lossless(source))
+    except (
+        Corrupt,
+        ValueError,
+        RuntimeError,
+        TypeError,
+        KeyError,
+    ) as error:  # decoders raise them for all kinds of headers
         if isinstance(error, RuntimeError) and "memory" in str(error):
             raise TooComplex(str(error)) from error
+        if name in _OF_MANY_LAYOUTS:
+            raise Unsupported(f"no reader knows this layout of pixels: {error}") from error
         raise Corrupt(f"the picture does not decode: {error}") from error
 
 
-def _redraw(picture: Image.Image, plugin: str, limits: Limits) -> bytes:
-    options = _OPTIONS.get(plugin, dict)() if plugin != "JPEG" else _jpeg_options(picture)
+def _redraw(picture: Image.Image, name: str, limits: Limits, *, is_lossless: bool) -> bytes:
+    plugin = _PLUGINS[name]
+    options = dict(_OPTIONS.get(name, {}))
     if plugin == "WEBP":
-        options["lossless"] = _is_lossless(picture)
+        options["lossless"] = is_lossless
+    elif plugin == "JPEG" and (sampling := JpegImagePlugin.get_sampling(picture)) >= 0:
+        options["subsampling"] = sampling
     frames = getattr(picture, "n_frames", 1)
     if frames > _FRAMES_MOST:
         raise TooComplex(f"the picture has {frames} frames")
@@ -121,26 +142,8 @@ def _bare(frame: Image.Image) -> Image.Image:
     return copy
 
 
-def _jpeg_options(picture: Image.Image) -> dict[str, Any]:
-    sampling = JpegImagePlugin.get_sampling(picture)
-    known = {} if sampling < 0 else {"subsampling": sampling}
-    return {"quality": _QUALITY, **known}
-
-
-def _is_lossless(picture: Image.Image) -> bool:
-    stream = picture.fp
-    if stream is None:
-        return True
-    stream.seek(0)
-    head = stream.read(64 * 1024)
-    return b"VP8L" in head and b"VP8 " not in head
-
-
-_OPTIONS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
-    "AVIF": lambda: {"quality": _QUALITY, "speed": 8, "max_threads": 1},
-    "TIFF": lambda: {"compression": "tiff_adobe_deflate"},
-    "WEBP": lambda: {"quality": _QUALITY, "method": 2},
-}
+def _is_lossless(source: Source) -> bool:
+    return b"VP8L" in source.head and b"VP8 " not in source.head
 
 
 def _redraw_pages(source: Source, cleaning: Cleaning) -> bytes:
@@ -182,17 +185,23 @@ def _add_page(result: pikepdf.Pdf, page: pdfium.PdfPage) -> None:
         drawn = bitmap.to_pil().convert("RGB")
     finally:
         bitmap.close()
+    red, green, blue = (channel.tobytes() for channel in drawn.split())
+    is_grey = red == green == blue
     file = io.BytesIO()
-    drawn.save(file, "JPEG", quality=_PAGE_QUALITY, subsampling=0)
+    (drawn.getchannel("R") if is_grey else drawn).save(file, "JPEG", quality=_PAGE_QUALITY, subsampling=0)
+    packed, packer = file.getvalue(), pikepdf.Name.DCTDecode
+    # Pages of black text on white are smaller when they are packed without loss.
+    if is_grey and len(deflated := zlib.compress(red, 5)) < len(packed):
+        packed, packer = deflated, pikepdf.Name.FlateDecode
     picture = result.make_stream(
-        file.getvalue(),
+        packed,
         Type=pikepdf.Name.XObject,
         Subtype=pikepdf.Name.Image,
         Width=drawn.width,
         Height=drawn.height,
-        ColorSpace=pikepdf.Name.DeviceRGB,
+        ColorSpace=pikepdf.Name.DeviceGray if is_grey else pikepdf.Name.DeviceRGB,
         BitsPerComponent=8,
-        Filter=pikepdf.Name.DCTDecode,
+        Filter=packer,
     )
     content = result.make_stream(f"q {width:.3f} 0 0 {height:.3f} 0 0 cm /P Do Q".encode())
     result.pages.append(

@@ -26,6 +26,7 @@ from sluice_inspect.sanitise import (
     pdf,
     pixels,
     png,
+    streams,
     svg,
     tiff,
     webp,
@@ -37,17 +38,18 @@ _LIMITS: Final = Limits()
 
 # Without metadata or active content, by the name of the format.
 _CLEANERS: Final[Mapping[str, Cleaner]] = {
-    "aac": audio.clean_frames, "aiff": audio.clean_aiff, "avif": heif.clean, "docx": ooxml.clean,
+    "aac": audio.clean_frames, "aiff": audio.clean_aiff, "avi": streams.clean_avi, "avif": heif.clean, "docx": ooxml.clean,
     "flac": audio.clean_flac, "gif": gif.clean, "heic": heif.clean, "html": html.clean, "j2k": jp2.clean,
     "jp2": jp2.clean, "jpeg": jpeg.clean, "m4a": movie.clean, "mov": movie.clean, "mp3": audio.clean_frames,
-    "mp4": movie.clean, "odp": opendocument.clean, "ods": opendocument.clean, "odt": opendocument.clean,
+    "mkv": streams.clean_matroska, "mp4": movie.clean, "ogg": streams.clean_ogg, "opus": streams.clean_ogg,
+    "webm": streams.clean_matroska, "odp": opendocument.clean, "ods": opendocument.clean, "odt": opendocument.clean,
     "pdf": pdf.clean, "png": png.clean, "pptx": ooxml.clean, "svg": svg.clean, "tiff": tiff.clean,
     "wav": audio.clean_wave, "webp": webp.clean, "xlsx": ooxml.clean,
 }  # fmt: skip
 # Formats of which no file has any.
 _WITHOUT_METADATA: Final = frozenset({"bmp", "csv", "json", "md", "text", "xml", "yaml"})
 _WITHOUT_ACTIVE_CONTENT: Final = frozenset({
-    "avi", "bmp", "csv", "json", "md", "mkv", "ogg", "opus", "otf", "text", "ttf", "webm", "woff", "woff2", "yaml",
+    "bmp", "csv", "json", "md", "otf", "text", "ttf", "woff", "woff2", "yaml",
 })  # fmt: skip
 # Formats of which a file with active content is not taken apart.
 _JUDGED: Final = frozenset({"doc", "epub", "ppt", "rtf", "xls", "xml"})
@@ -58,7 +60,9 @@ ACTIVE_FLAGS: Final = re.compile(
 _FIELD_LINK: Final = b"HYPERLINK"
 
 
-def write_sanitised(fd: int, filename: str, removals: AbstractSet[str], write: Callable[[bytes], bool]) -> dict[str, object]:
+def write_sanitised(
+    fd: int, filename: str, removals: AbstractSet[str], write: Callable[[bytes], bool]
+) -> dict[str, object]:
     """Write what is left of the file behind `fd`; return its size, what was taken out, and whether it was signed.
 
     If there is nothing to take out, nothing is written, and `nothing` is returned; `why` if it cannot be made clean.
@@ -84,7 +88,9 @@ def write_sanitised(fd: int, filename: str, removals: AbstractSet[str], write: C
     return {"size": len(content), "removed": sorted(cleaning.removed), "signed": cleaning.is_signed}
 
 
-def sanitise(source: Source, filename: str, removals: AbstractSet[str], limits: Limits = _LIMITS) -> tuple[bytes, Cleaning]:
+def sanitise(
+    source: Source, filename: str, removals: AbstractSet[str], limits: Limits = _LIMITS
+) -> tuple[bytes, Cleaning]:
     """Return what is left of a file, and what was taken out of it. Raise `NotClean` or an `InspectionError`."""
     if decrypted(source) is not None:
         raise Encrypted("the workbook is encrypted, even if Excel opens it without asking")

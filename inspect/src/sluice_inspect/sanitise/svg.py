@@ -13,11 +13,20 @@ from lxml import etree
 from sluice_inspect.report import Corrupt
 from sluice_inspect.sanitise.cleaning import Cleaning, NotClean
 from sluice_inspect.sanitise.packages import clean_picture
-from sluice_inspect.sanitise.trees import drop, elements, local, parse, write
+from sluice_inspect.sanitise.trees import (
+    around,
+    doctype_of,
+    drop,
+    drop_around,
+    elements,
+    is_comment,
+    is_element,
+    local,
+    parse,
+    write,
+)
 
-_SVG: Final = "{http://www.w3.org/2000/svg}"
 _XLINK: Final = "{http://www.w3.org/1999/xlink}"
-_XML: Final = "{http://www.w3.org/XML/1998/namespace}"
 _EDITORS: Final = re.compile(
     r"\{(?:http://www\.inkscape\.org/|http://sodipodi\.|https?://ns\.adobe\.com/|http://www\.bohemiancoding\.com/"
     r"|http://www\.w3\.org/1999/02/22-rdf|http://purl\.org/dc/|http://creativecommons\.org/|http://web\.resource\.org/"
@@ -28,7 +37,9 @@ _REMARKS: Final = frozenset({"metadata"})
 _SCRIPTS: Final = frozenset({"script", "handler", "listener"})
 _FOREIGN: Final = frozenset({"foreignObject", "iframe", "embed", "object", "audio", "video", "form", "html", "body"})
 _ANIMATIONS: Final = frozenset({"set", "animate", "animateMotion", "animateTransform", "animateColor"})
-_VALUES: Final = ("values", "from", "to", "by")
+_ADDRESSES: Final = frozenset({"href", "src", "action", "formaction", "data", "base"})
+_RUN: Final = ("javascript:", "vbscript:", "data:")
+_GAPS: Final = re.compile(r"[\x00-\x20\x7f-\xa0]")  # which readers skip within an address
 _SHAPES: Final = frozenset({
     "path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text", "image", "use", "tspan", "switch",
 })  # fmt: skip
@@ -48,13 +59,7 @@ def clean(data: bytes, cleaning: Cleaning) -> bytes:
     root = parse(data, "the drawing", may_have_doctype=True)
     if local(root) != "svg":
         raise Corrupt("the root of the drawing is not svg")
-    if cleaning.active_content:
-        _clean_prologue(root, cleaning)
-    if cleaning.metadata:
-        for each in [*root.itersiblings(preceding=True), *root.itersiblings()]:
-            if each.tag is etree.Comment:
-                cleaning.removed.add("comments")
-                _drop_sibling(each)
+    _clean_around(root, cleaning)
     for each in list(elements(root)):
         if each is not root and each.getparent() is None:
             continue
@@ -71,33 +76,30 @@ def clean(data: bytes, cleaning: Cleaning) -> bytes:
     return write(root)
 
 
-def _drop_sibling(sibling: etree._Element) -> None:
-    """Take a comment or an instruction out that is before or behind the root."""
-    etree.Element("holder").append(sibling)
-
-
-def _clean_prologue(root: etree._Element, cleaning: Cleaning) -> None:
-    """Note a DOCTYPE, which is not written again, and take instructions out: they name style sheets."""
-    info = root.getroottree().docinfo
-    if info.internalDTD is not None and any(True for _ in info.internalDTD.iterentities()):
-        raise NotClean("inseparable")  # the text may be made of entities
-    if info.doctype:
+def _clean_around(root: etree._Element, cleaning: Cleaning) -> None:
+    """Clean what is around the root. A DOCTYPE is noted, and not written again."""
+    declared = doctype_of(root)
+    if declared is not None and next(root.iter(etree.Entity), None) is not None:
+        raise NotClean("inseparable")  # its text is made of entities
+    if declared is not None and cleaning.active_content:
         cleaning.removed.add("external_links")
-    for each in [*root.itersiblings(preceding=True), *root.itersiblings()]:
-        if each.tag is etree.ProcessingInstruction or each.tag is etree.PI:
+    for each in around(root):
+        if is_comment(each) and cleaning.metadata:
+            cleaning.removed.add("comments")
+            drop_around(each)
+        elif not is_comment(each) and cleaning.active_content:  # an instruction, which names a style sheet
             cleaning.removed.add("external_links")
-            _drop_sibling(each)
+            drop_around(each)
 
 
 def _clean_metadata(each: etree._Element, root: etree._Element, removed: set[str]) -> None:
-    tag = each.tag
-    if tag is etree.Comment:
+    if is_comment(each):
         removed.add("comments")
         drop(each)
         return
-    if not isinstance(tag, str):
+    if not is_element(each):
         return
-    if each is not root and (local(each) in _REMARKS or _EDITORS.match(tag)):
+    if each is not root and (local(each) in _REMARKS or _EDITORS.match(each.tag)):
         removed.add("xmp" if local(each) in _REMARKS else "other_metadata")
         drop(each)
         return
@@ -134,7 +136,7 @@ def _address_of(each: etree._Element) -> str:
 
 def _is_outside(address: str, *, picture: bool) -> bool:
     """Return whether an address leads out of the drawing. White space within one is skipped by readers."""
-    bare = re.sub(r"[\x00-\x20\x7f-\xa0]", "", address)
+    bare = _GAPS.sub("", address)
     if not bare or bare.startswith("#"):
         return False
     found = _DATA.match(bare)
@@ -142,54 +144,57 @@ def _is_outside(address: str, *, picture: bool) -> bool:
 
 
 def _clean_active(each: etree._Element, root: etree._Element, removed: set[str]) -> None:
-    tag, name = each.tag, local(each)
-    if not isinstance(tag, str):
-        if tag is not etree.Comment:
+    name = local(each)
+    if not is_element(each):
+        if not is_comment(each):
             removed.add("scripts")
             drop(each)
         return
-    if each is not root and name in _SCRIPTS:
-        removed.add("scripts")
+    if each is not root and (word := _word_of(each, name)):
+        removed.add(word)
         drop(each)
         return
-    if each is not root and name in _FOREIGN:
-        removed.add("embedded_files")
-        drop(each)
-        return
-    is_animation = name in _ANIMATIONS
-    if is_animation:
-        changed = each.get("attributeName", "").strip().rpartition(":")[2].lower()
-        if changed == "href" or changed.startswith("on"):
-            removed.add("scripts")
-            drop(each)
-            return
     for attribute, value in list(each.attrib.items()):
-        key = str(attribute).rpartition("}")[2].lower()
-        if key.startswith("on"):
-            removed.add("scripts")
+        if word := _word_of_attribute(name, str(attribute), str(value)):
+            removed.add(word)
             del each.attrib[attribute]
-        elif key in {"href", "src", "action", "formaction", "data", "base"} and _is_outside(
-            str(value), picture=name in {"image", "feImage"}
-        ):
-            bare = re.sub(r"[\x00-\x20]", "", str(value)).lower()
-            removed.add("scripts" if bare.startswith(("javascript:", "vbscript:", "data:")) else "external_links")
-            del each.attrib[attribute]
-        elif "url(" in str(value).lower() or "\\" in str(value) or key == "style":
-            cleaned = clean_style(str(value))
-            if cleaned != value:
-                removed.add("external_links")
-                each.attrib[attribute] = cleaned
-    if name == "style" and each.text:
-        cleaned = clean_style("".join(str(piece) for piece in each.itertext()))
-        if cleaned != each.text:
+        elif (cleaned := clean_style(str(value))) != value:
+            removed.add("external_links")
+            each.attrib[attribute] = cleaned
+    if name == "style":
+        text = "".join(str(piece) for piece in each.itertext())
+        cleaned = clean_style(text)
+        if cleaned != text:
             removed.add("external_links")
             for child in list(each):
                 drop(child)
             each.text = cleaned
 
 
+def _word_of(each: etree._Element, name: str) -> str:
+    """Return what an element is that goes with all that is in it, nothing for one that stays."""
+    if name in _SCRIPTS:
+        return "scripts"
+    if name in _FOREIGN:
+        return "embedded_files"
+    changed = each.get("attributeName", "").strip().rpartition(":")[2].lower()
+    return "scripts" if name in _ANIMATIONS and (changed == "href" or changed.startswith("on")) else ""
+
+
+def _word_of_attribute(name: str, attribute: str, value: str) -> str:
+    """Return what an attribute is that goes, nothing for one that stays."""
+    key = attribute.rpartition("}")[2].lower()
+    if key.startswith("on"):
+        return "scripts"
+    if key not in _ADDRESSES or not _is_outside(value, picture=name in {"image", "feImage"}):
+        return ""
+    return "scripts" if _GAPS.sub("", value).lower().startswith(_RUN) else "external_links"
+
+
 def clean_style(text: str) -> str:
     """Return CSS without what loads something from outside or runs a script; escapes are only undone if it has some."""
+    if "(" not in text and "@" not in text and "\\" not in text and ":" not in text:
+        return text
     plain = _STYLE_ESCAPE.sub(_unescape, text)
     cleaned = _STYLE_URL.sub("none", _STYLE_IMPORT.sub("", plain))
     return text if cleaned == plain else cleaned

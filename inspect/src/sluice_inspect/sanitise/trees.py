@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final, cast
 
 from lxml import etree
 
@@ -29,7 +29,7 @@ def parse(data: bytes, where: str, *, keeps_comments: bool = True, may_have_doct
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, LookupError, AssertionError, ValueError) as error:
         raise Corrupt(f"{where} is not well-formed XML: {error}"[:_DETAIL]) from error
-    if not may_have_doctype and root.getroottree().docinfo.doctype:
+    if not may_have_doctype and doctype_of(root) is not None:
         raise Corrupt(f"{where} has a DOCTYPE, which this format forbids")
     return root
 
@@ -37,13 +37,39 @@ def parse(data: bytes, where: str, *, keeps_comments: bool = True, may_have_doct
 def write(root: etree._Element) -> bytes:
     """Return the document in UTF-8, without its DOCTYPE."""
     tree = root.getroottree()
-    return etree.tostring(tree, encoding="UTF-8", xml_declaration=True, standalone=tree.docinfo.standalone, doctype="")
+    standalone: Any = tree.docinfo.standalone  # None if it is not stated
+    written: bytes = etree.tostring(tree, encoding="UTF-8", xml_declaration=True, standalone=standalone, doctype="")
+    return written
+
+
+def doctype_of(root: etree._Element) -> Any | None:
+    """Return the DTD that a document declares or names, None if it has no DOCTYPE."""
+    return cast("Any | None", root.getroottree().docinfo.internalDTD)
+
+
+def around(root: etree._Element) -> list[etree._Element]:
+    """Return the comments and instructions in front of the root and behind it."""
+    return [*root.itersiblings(preceding=True), *root.itersiblings()]
+
+
+def drop_around(sibling: etree._Element) -> None:
+    """Take a comment or an instruction out that is around the root."""
+    etree.Element("holder").append(sibling)
+
+
+def is_comment(each: etree._Element) -> bool:
+    """Whether a node is a comment."""
+    return isinstance(each, etree._Comment)  # noqa: SLF001  (the class has no other name)
+
+
+def is_element(each: etree._Element) -> bool:
+    """Whether a node is an element: no comment, instruction or reference to an entity."""
+    return isinstance(cast("object", each.tag), str)
 
 
 def local(element: etree._Element) -> str:
     """Return the name of an element without its namespace, nothing for comments and the like."""
-    tag = element.tag
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+    return element.tag.rpartition("}")[2] if is_element(element) else ""
 
 
 def local_name(attribute: str | bytes) -> str:
