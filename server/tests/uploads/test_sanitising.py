@@ -24,6 +24,7 @@ __all__ = ["gate"]
 
 LARGE = 5 * 1_048_576
 CLEAN = Sanitise(remove=["metadata"])
+NO_SANDBOX: Any = None
 
 
 async def test_upload_gets_503_and_stores_nothing_while_no_file_can_be_sanitised(
@@ -66,10 +67,10 @@ async def test_sanitised_file_takes_room_that_is_given_back_and_is_not_waited_fo
         _fact, spooled = await sanitise_file(
             sent,
             CLEAN,
-            sandbox=None,
+            sandbox=NO_SANDBOX,
             tenant_id="a",
             make_spool=lambda: Spool(0, tmp_path),
-            room=room,  # type: ignore[arg-type]
+            room=room,
         )
         assert spooled is not None
         return spooled
