@@ -68,7 +68,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery bench bench-profile bench-scale bench-scanner slow-files
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -221,6 +221,9 @@ screenshots: venv-dev servers ## Take the pictures of docs/uploads.md (docs/imag
 
 gallery: venv-dev ## Take the pictures of docs/console.md from a fresh demo (Debian: chromium)
 	@$(BIN)/python scripts/gallery.py
+
+clicks: venv-dev ## Count the clicks of ten tasks in the console of a fresh demo (Debian: chromium)
+	@$(BIN)/python scripts/clicks.py
 
 docs: venv-dev ## Write what comes from the code: pages and pictures of docs/, the list of formats, the options of contexts
 	@$(BIN)/python scripts/docs.py

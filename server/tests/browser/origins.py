@@ -202,10 +202,15 @@ def test_recording_is_played_at_its_own_address(page: Page, client: ApiClient) -
 
 
 def test_pdf_is_opened_and_not_saved(page: Page, client: ApiClient) -> None:
-    response = page.goto(link(client, "letter.pdf", pdf(), disposition="inline"))
-    assert response is not None
-    assert response.status == 200
-    assert page.evaluate("document.contentType") == "application/pdf"
+    url = link(client, "letter.pdf", pdf(), disposition="inline")
+    headers = page.request.get(url).headers
+    assert headers["content-type"] == "application/pdf"
+    assert headers["content-disposition"].startswith("inline")
+    if page.evaluate("navigator.pdfViewerEnabled"):  # Debian's shell for tests has no viewer, and saves every PDF
+        response = page.goto(url)
+        assert response is not None
+        assert response.status == 200
+        assert page.evaluate("document.contentType") == "application/pdf"
 
 
 def test_attachment_is_saved_and_not_shown(page: Page, client: ApiClient) -> None:

@@ -473,7 +473,7 @@ def test_key_is_shown_once_limited_rotated_and_revoked_after_a_question(client: 
     assert (limits["contexts"], limits["rate_per_minute"]) == ([context], 9)
     assert "Rotate Limited" in admin.get(f"{path}/rotate").text
     assert admin.post(f"{path}/rotate", overlap_seconds="604801").status_code == 422
-    rotated = admin.post(f"{path}/rotate", overlap_seconds="60")
+    rotated = admin.post(f"{path}/rotate", overlap_seconds="1 min")
     after = data(client.get(f"/api-{path[1:]}"))
     assert f"{after['key_prefix']}_" in rotated.text
     assert after["key_prefix"] != key["key_prefix"]

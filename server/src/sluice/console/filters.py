@@ -21,6 +21,8 @@ _BATCH: Final = 500
 # Moments are compared by the millisecond.
 _TICK: Final = timedelta(milliseconds=1)
 _SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) *(B|KB|MB|GB|TB|)", re.ASCII | re.IGNORECASE)
+_DURATION: Final = re.compile(r"([0-9]{1,9}) *(s|m|min|h|d|)", re.ASCII | re.IGNORECASE)
+_SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _UNITS: Final = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
@@ -102,6 +104,17 @@ def read_size(visit: Visit, name: str) -> int | None:
     if size is None:
         raise Invalid(f"{name}: expected a size such as 20 MB, or a number of bytes")
     return int(float(size[1]) * _UNITS[size[2].upper()])
+
+
+def read_duration(visit: Visit, name: str, label: str) -> int | None:
+    """Return the seconds of a field that was sent, such as `10 min`. Raise `Invalid`."""
+    text = visit.sent(name).replace(",", "")
+    if not text:
+        return None
+    duration = _DURATION.fullmatch(text)
+    if duration is None:
+        raise Invalid(f"{label}: expected a time such as 10 min")
+    return int(duration[1]) * _SECONDS[duration[2].lower()]
 
 
 def export_csv(

@@ -17,6 +17,7 @@ from sluice.api.schemas.contexts import CreateContext, UpdateContext
 from sluice.api.schemas.replays import ReplayOut
 from sluice.api.schemas.reports import full_report
 from sluice.audit import AuditChange
+from sluice.console.filters import read_duration
 from sluice.console.pages.external_checks import IF_UNAVAILABLE_WORDS
 from sluice.console.templating import MODE_WORDS, show_period, show_value, show_words
 from sluice.console.visit import Visit, problems_of, redirect, uploader_of
@@ -127,7 +128,6 @@ _LABELS: Final = {
 }
 _QUANTITY: Final = re.compile(r"(\d{1,12})\s*([a-z]*)", re.IGNORECASE | re.ASCII)
 _SIZES: Final = {"": 1, "mb": 1, "gb": 1024, "tb": 1024 * 1024}
-_PERIODS: Final = {"": 1, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 
 
 async def show_list(visit: Visit) -> Response:
@@ -381,7 +381,7 @@ def _body(visit: Visit) -> dict[str, Any]:
         "max_file_size_mb": _number(visit.sent("max_file_size_mb")),
         "storage_path_template": visit.sent("storage_path_template") or None,
         "storage_config_id": visit.sent("storage_config_id") or None,
-        "storage_quota_mb": _quantity(visit.sent("storage_quota_mb"), _SIZES, "Quota: expected a size such as 20 GB"),
+        "storage_quota_mb": _megabytes(visit.sent("storage_quota_mb")),
         "retention_days": _number(visit.sent("retention_days")),
         "retention_starts": visit.sent("retention_starts") or "stored",
         **{name: visit.sent(name) or None for name in _PAGE_FIELDS},
@@ -391,7 +391,7 @@ def _body(visit: Visit) -> dict[str, Any]:
         "policies": {},
     }
     if visit.sent("rate_max_uploads") or visit.sent("rate_window_seconds"):
-        window = _quantity(visit.sent("rate_window_seconds"), _PERIODS, "Within: expected a time such as 10 min")
+        window = read_duration(visit, "rate_window_seconds", "Within")
         body["upload_rate_limit"] = {"max_uploads": _number(visit.sent("rate_max_uploads")), "window_seconds": window}
     if removals := [name for name, *_more in _REMOVALS if visit.sent(f"sanitise.{name}")]:
         others = {name: sent for name in ("original", "signed") if (sent := visit.sent(f"sanitise.{name}"))}
@@ -431,14 +431,14 @@ def _number(text: str) -> int | str | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else text  # noqa: PLR2004
 
 
-def _quantity(text: str, units: Mapping[str, int], expected: str) -> int | None:
-    """Return a number with its unit, in the smallest of the units; raise `Invalid`."""
+def _megabytes(text: str) -> int | None:
+    """Return a quota with its unit, in megabytes. Raise `Invalid`."""
     if not text:
         return None
     found = _QUANTITY.fullmatch(text.replace(",", ""))
-    if found is None or found[2].lower() not in units:
-        raise Invalid(expected)
-    return int(found[1]) * units[found[2].lower()]
+    if found is None or found[2].lower() not in _SIZES:
+        raise Invalid("Quota: expected a size such as 20 GB")
+    return int(found[1]) * _SIZES[found[2].lower()]
 
 
 def _show_megabytes(number: int) -> str:

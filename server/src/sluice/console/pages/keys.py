@@ -11,6 +11,7 @@ from sluice.access import Scope
 from sluice.api.schemas.api_keys import CreateKey, RotateKey
 from sluice.api.schemas.upload_tokens import CreateUploadToken
 from sluice.api_keys.service import require_grantable
+from sluice.console.filters import read_duration
 from sluice.console.visit import Visit, problems_of, redirect
 from sluice.decisions import DecisionFilter
 from sluice.errors import Invalid, NotFound, SluiceError
@@ -72,16 +73,17 @@ async def show_new(visit: Visit) -> Response:
 async def show_rotate(visit: Visit) -> Response:
     """Show the form for a new text of a key."""
     key = await visit.services.api_keys.get(visit.tenant_id, visit.request.path_params["api_key_id"])
-    return visit.page("keys/rotate.html", key=key, form={"overlap_seconds": "86400"}, errors=())
+    return visit.page("keys/rotate.html", key=key, form={"overlap_seconds": "1 d"}, errors=())
 
 
 async def rotate(visit: Visit) -> Response:
     """Give a key a new text and show it, this once."""
     key_id = visit.request.path_params["api_key_id"]
-    body: dict[str, Any] = {"overlap_seconds": _number(visit.sent("overlap_seconds"))}
+    body: dict[str, Any] = {}
     if visit.sent("expires_in_days"):
         body["expires_in_days"] = _number(visit.sent("expires_in_days"))
     try:
+        body["overlap_seconds"] = read_duration(visit, "overlap_seconds", "overlap_seconds")
         wanted = RotateKey.model_validate(body)
         issued = await visit.services.api_keys.rotate(
             visit.by("api_key.rotated"),
@@ -153,7 +155,7 @@ async def _token_form(visit: Visit, errors: Sequence[str] = ()) -> Response:
         "keys/new_token.html",
         status=422 if errors else 200,
         contexts=contexts.items,
-        form=visit.form or {"context": visit.asked("context") or "", "expires_in": "900", "max_files": "1"},
+        form=visit.form or {"context": visit.asked("context") or "", "expires_in": "15 min", "max_files": "1"},
         errors=errors,
     )
 
@@ -162,13 +164,13 @@ async def create_token(visit: Visit) -> Response:
     """Create an upload token and show it, this once."""
     body: dict[str, Any] = {
         "context": visit.sent("context"),
-        "expires_in": _number(visit.sent("expires_in")),
         "max_files": _number(visit.sent("max_files")),
         "allowed_extensions": visit.sent("allowed_extensions").replace(",", " ").split(),
         "allowed_origins": visit.sent("allowed_origins").split(),
         "end_user": visit.sent("end_user") or None,
     }
     try:
+        body["expires_in"] = read_duration(visit, "expires_in", "expires_in")
         wanted = CreateUploadToken.model_validate(body)
         issued = await visit.services.upload_tokens.create(visit.by("upload_token.created"), wanted.draft())
     except ValidationError as fault:
