@@ -11,6 +11,7 @@ import pikepdf
 import pytest
 from PIL import Image
 
+from tests.api import tus
 from tests.api.responses import assert_error, assert_rejected, assert_validation_error, data, page
 from tests.api.samples import TEXT, docx_file, eicar, noise, pdf, picture
 from tests.deployments import Deployments
@@ -241,6 +242,25 @@ def test_original_is_kept_in_quarantine_for_reviewers_and_never_released(client:
     assert client.used_bytes(context) == len(left)
     client.store("note.txt", TEXT, context=context)
     assert data(client.get("/quarantine")) == []
+
+
+@pytest.mark.engine
+def test_large_resumable_upload_is_sanitised_and_its_original_kept_whole(client: ApiClient) -> None:
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x010F] = "Weir Optics"
+    Image.effect_noise((2600, 2600), 100).save(out, "JPEG", quality=95, exif=exif)
+    sent = out.getvalue()
+    assert len(sent) > 5 * 1_048_576
+    context = client.create_context(sanitise={"remove": ["metadata"], "original": "quarantine"})
+    upload = tus.begin(client, len(sent), context=context, filename="a.jpg")
+    upload.patch(sent[:1_000_000], 0)
+    file_id = data(upload.patch(sent[1_000_000:], 1_000_000))["file_id"]
+    left = download(client, file_id)
+    assert (b"Weir Optics" in sent, b"Weir Optics" in left) == (True, False)
+    assert client.used_bytes(context) == len(sent) + len(left)
+    (original,) = data(client.get("/quarantine"))
+    protected = client.get(f"/quarantine/{original['file_id']}/download")
+    assert (protected.status_code, original["sha256"]) == (200, hashlib.sha256(sent).hexdigest())
 
 
 @each_row("point", ["store.done", "store.done:2", "record.done", "record.done:2"])
