@@ -253,7 +253,7 @@ def test_file_that_has_never_any_metadata_stays_as_it_is() -> None:
 def _tagged(sample: bytes, muxer: str) -> bytes:
     """Return a recording with tags, and with a title of its track, as FFmpeg writes them."""
     file = io.BytesIO()
-    with av.open(io.BytesIO(sample)) as recording, av.open(file, "w", format=muxer) as result:
+    with av.open(io.BytesIO(sample), "r") as recording, av.open(file, "w", format=muxer) as result:
         tags = {"title": SECRET.decode(), "artist": SECRET.decode(), "date": "2024-02-29", "location": "+48.1+11.5/"}
         result.metadata.update(tags)
         stream = result.add_stream_from_template(recording.streams[0])
@@ -266,7 +266,7 @@ def _tagged(sample: bytes, muxer: str) -> bytes:
 
 
 def _packets(recording: bytes) -> list[tuple[int | None, bytes]]:
-    with av.open(io.BytesIO(recording)) as opened:
+    with av.open(io.BytesIO(recording), "r") as opened:
         return [(packet.pts, bytes(packet)) for packet in opened.demux(opened.streams[0])]
 
 
