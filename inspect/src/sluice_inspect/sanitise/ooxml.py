@@ -16,7 +16,7 @@ from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.fields import flags_of_formula, starts_dde
 from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.report import Corrupt, Encrypted, TooComplex, Unsupported
-from sluice_inspect.sanitise import svg
+from sluice_inspect.sanitise import compound, svg
 from sluice_inspect.sanitise.cleaning import Cleaning, NotClean
 from sluice_inspect.sanitise.packages import PackageParts, clean_picture, is_picture
 from sluice_inspect.sanitise.trees import drop, elements, local, local_name, parse, unwrap, write
@@ -82,7 +82,9 @@ _UNICODE_MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
 
 _AUTHORS: Final = {"author", "initials", "userName", "refreshedBy", "displayName", "userId", "name"}
 _NAMED: Final = {"cmAuthor", "author", "person", "userInfo", "presenceInfo"}  # elements of which `name` is a person's
-_DATES: Final = frozenset({"date", "dateUtc", "dt", "dT", "created", "modified", "refreshedDate", "refreshedDateIso"})
+_DATES: Final = frozenset(
+    {"date", "dateUtc", "dt", "dT", "created", "modified", "refreshedDate", "refreshedDateIso", "dateTime"}
+)
 _DATED: Final = frozenset({
     "cm", "comment", "commentExtensible", "threadedComment", "pivotCacheDefinition", "reply", "userInfo", "header",
     "task", "event",
@@ -315,6 +317,8 @@ class _Package:
         head = self._parts.head(self._names[part], _HEAD_BYTES)
         if self._cleaning.metadata and is_picture(head):
             self._replace(part, self._read(part), clean_picture)
+        elif head.startswith(MAGIC):
+            self._replace(part, self._read(part), compound.clean)
         elif head.startswith(_PACKAGE_MAGIC) and not self._cleaning.active_content:
             if self._cleaning.depth == _DEPTH_MOST:
                 raise TooComplex("documents are nested too deeply")

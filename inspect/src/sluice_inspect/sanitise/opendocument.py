@@ -10,8 +10,9 @@ from lxml import etree
 
 from sluice_inspect.budget import Deadline
 from sluice_inspect.facts.fields import flags_of_formula
+from sluice_inspect.office.compound import MAGIC
 from sluice_inspect.report import Encrypted, TooComplex
-from sluice_inspect.sanitise import svg
+from sluice_inspect.sanitise import compound, svg
 from sluice_inspect.sanitise.cleaning import Cleaner, Cleaning, NotClean
 from sluice_inspect.sanitise.packages import PackageParts, clean_picture, is_picture
 from sluice_inspect.sanitise.trees import drop, elements, local, local_name, parse, unwrap, write
@@ -116,6 +117,8 @@ class _Document:
             root = parse(data, name, may_have_doctype=True)
             if _Content(root, self._cleaning).clean():
                 self._parts.change(name, write(root))
+        elif self._cleaning.metadata and self._parts.head(name, _HEAD_BYTES).startswith(MAGIC):
+            self._replace(name, compound.clean)
         elif name.endswith(".svg"):
             self._replace(name, svg.clean)
         elif self._cleaning.metadata and is_picture(self._parts.head(name, _HEAD_BYTES)):

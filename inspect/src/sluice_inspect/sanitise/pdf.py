@@ -230,6 +230,8 @@ class _Cleaner:
         self._clean_annotations(each)
         if isinstance(each.get("/Ref"), Dictionary) and each.get("/Subtype") == Name.Form:
             self._remove(each, "/Ref", "external_links")
+        if each.get("/Subtype") == Name.PS:
+            raise NotClean("inseparable")  # a program in PostScript is drawn
         if each.get("/Subtype") in {Name.Form, Name.Image}:
             self._remove(each, "/OPI", "external_links")
         if "/Length" in each and "/F" in each and "/Subtype" not in each:

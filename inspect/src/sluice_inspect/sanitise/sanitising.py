@@ -57,6 +57,7 @@ ACTIVE_FLAGS: Final = re.compile(
     r"macro|package|object\.|template\.remote|link\.external|dde|altchunk|xinclude|script\.|launch\.|attachment\."
     r"|smuggling\."
 )
+_OFFICE: Final = re.compile(rb"mso-application|:opendocument:|schemas-microsoft-com|schemas\.microsoft\.com/office")
 _FIELD_LINK: Final = b"HYPERLINK"
 
 
@@ -111,6 +112,8 @@ def _require_nothing(source: Source, found: Format, filename: str, cleaning: Cle
     """Raise `Unsupported` unless a file of this format has nothing of what is not wanted, `NotClean` if it has."""
     if cleaning.metadata and found.name not in _WITHOUT_METADATA:
         raise Unsupported(f"no metadata is taken out of {found.name} files")
+    if cleaning.metadata and found.name == "xml" and _OFFICE.search(source.head):
+        raise Unsupported("no metadata is taken out of Office documents that are one XML file")
     if not cleaning.active_content or found.name in _WITHOUT_ACTIVE_CONTENT:
         return
     if found.name not in _JUDGED:

@@ -10,10 +10,10 @@ from sluice_inspect.report import Corrupt, TooComplex
 from sluice_inspect.sanitise.cleaning import Cleaning
 
 _WORDS: Final = {
-    "author": (b"ARTIST=", b"COMPOSER=", b"COPYRIGHT=", b"IART", b"ICOP", b"IENG"),
-    "dates": (b"DATE=", b"CREATION_TIME", b"ICRD", b"IDIT"),
+    "author": (b"ARTIST", b"COMPOSER", b"COPYRIGHT", b"IART", b"ICOP", b"IENG"),
+    "dates": (b"DATE=", b"DATE_", b"CREATION_TIME", b"ICRD", b"IDIT"),
     "gps": (b"LOCATION", b"GEO_LOCATION"),
-    "comments": (b"TITLE=", b"COMMENT=", b"DESCRIPTION=", b"INAM", b"ICMT", b"ISBJ", b"TITLE"),
+    "comments": (b"TITLE", b"COMMENT", b"DESCRIPTION", b"INAM", b"ICMT", b"ISBJ"),
     "thumbnail": (b"METADATA_BLOCK_PICTURE", b"COVERART"),
 }
 _SEARCHED: Final = 64 * 1024

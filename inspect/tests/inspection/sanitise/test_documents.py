@@ -15,6 +15,7 @@ from sluice_inspect.formats import docx, eml, xlsx
 from sluice_inspect.formats import zip as zip_format
 from sluice_inspect.formats.doc.format import FORMAT as DOC
 from sluice_inspect.formats.rtf.format import FORMAT as RTF
+from sluice_inspect.office.compound import make_compound
 from sluice_inspect.report import Encrypted, InspectionError, Outcome, Unsupported
 from sluice_inspect.sanitise.cleaning import NotClean
 from tests.inspection.formats import docx_samples, opendocument_samples, pptx_samples, xlsx_samples
@@ -389,3 +390,30 @@ def test_parts_that_stay_are_copied_as_they_were_packed() -> None:
     ):
         first = after.infolist()[0]
         assert (first.filename, first.compress_type) == ("mimetype", before.infolist()[0].compress_type)
+
+
+def test_object_in_document_has_no_properties_left() -> None:
+    properties = bytes(28) + bytes(range(16)) + SECRET.decode().encode("utf-16-le").ljust(200)
+    thing = make_compound({"\5SummaryInformation": properties, "Contents": b"an equation"})
+    relation = _relation("rIdO", "oleObject", "embeddings/oleObject1.bin")
+    content = _with(
+        docx_samples.run("A letter"),
+        {"word/embeddings/oleObject1.bin": thing},
+        word__rels_document_xml_rels=("</Relationships>", relation),
+        Content_Types_xml=("<Default", '<Default Extension="bin" ContentType="application/x-ole"/><Default'),
+    )
+    left, removed = cleaned(content, "a.docx", "metadata")
+    assert "author" in removed
+    kept = parts_of(left)["word/embeddings/oleObject1.bin"]
+    assert len(kept) == len(thing)
+    assert not hides(kept)
+    assert b"an equation" in kept
+    assert cleaned(left, "a.docx", "metadata") == (left, set())
+
+
+def test_document_that_opens_without_a_password_is_cleaned_and_open() -> None:
+    locked = resaved(_pdf(), encryption=pikepdf.Encryption(owner="owner", user=""))
+    left, removed = cleaned(locked, "a.pdf", "metadata")
+    assert removed >= {"author", "gps"}
+    with pikepdf.open(io.BytesIO(left)) as document:
+        assert not document.is_encrypted

@@ -6,12 +6,13 @@ import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 
+import av
 import numpy as np
 import pillow_heif
 from PIL import Image, ImageCms, ImageSequence
 from PIL.PngImagePlugin import PngInfo
 
-from sluice_inspect.formats import flac, jpeg2000, mp4, mpeg_audio, wav
+from sluice_inspect.formats import aiff, avi, flac, jpeg2000, matroska, mp4, mpeg_audio, ogg, wav
 from sluice_inspect.report import Outcome
 from sluice_inspect.sanitise.exif import orientation_only
 from sluice_inspect.source import MemoryBacked
@@ -247,3 +248,43 @@ def test_file_that_has_never_any_metadata_stays_as_it_is() -> None:
     for name, content in (("a.txt", b"Author: me\n"), ("a.csv", b"a,b\n1,2\n"), ("a.bmp", encoded(_PICTURE, "BMP"))):
         with MemoryBacked(content):
             assert cleaned(content, name, "metadata") == (content, set())
+
+
+def _tagged(sample: bytes, muxer: str) -> bytes:
+    """Return a recording with tags, and with a title of its track, as FFmpeg writes them."""
+    file = io.BytesIO()
+    with av.open(io.BytesIO(sample), "r") as recording, av.open(file, "w", format=muxer) as result:
+        tags = {"title": SECRET.decode(), "artist": SECRET.decode(), "date": "2024-02-29", "location": "+48.1+11.5/"}
+        result.metadata.update(tags)
+        stream = result.add_stream_from_template(recording.streams[0])
+        stream.metadata["title"] = SECRET.decode()
+        for packet in recording.demux(recording.streams[0]):
+            if packet.dts is not None:
+                packet.stream = stream
+                result.mux(packet)
+    return file.getvalue()
+
+
+def _packets(recording: bytes) -> list[tuple[int | None, bytes]]:
+    with av.open(io.BytesIO(recording), "r") as opened:
+        return [(packet.pts, bytes(packet)) for packet in opened.demux(opened.streams[0])]
+
+
+def _recordings() -> Iterator[tuple[str, bytes]]:
+    for each, muxer in (
+        (matroska.MKV, "matroska"), (matroska.WEBM, "webm"), (avi.FORMAT, "avi"), (ogg.OGG, "ogg"), (ogg.OPUS, "ogg"),
+        (mp4.MP4, "mp4"), (mp4.MOV, "mov"), (mp4.M4A, "ipod"), (wav.FORMAT, "wav"),
+        (aiff.FORMAT, "aiff"), (flac.FORMAT, "flac"),
+    ):  # fmt: skip
+        yield f"a.{each.name}", _tagged(each.sample(), muxer)
+
+
+@each_row(("name", "content"), _recordings, ids=str)
+def test_every_packet_of_a_recording_stays(name: str, content: bytes) -> None:
+    assert hides(content)
+    left, removed = cleaned(content, name, "metadata")
+    assert "comments" in removed or removed == {"other_metadata"}
+    assert not hides(left)
+    assert _packets(left) == _packets(content)
+    assert inspected(left, name).outcome is inspected(content, name).outcome
+    assert cleaned(left, name, "metadata") == (left, set())
