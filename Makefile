@@ -158,6 +158,9 @@ sbom: venv-dev ## Write the bill of materials as CycloneDX (build/sbom.json)
 verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=../shared/corpus)
 	@$(BIN)/python scripts/verdicts.py $(FOLDER)
 
+sanitise: venv-dev ## Sanitise a folder, and look for what is left in the results and for what broke (FOLDER=../shared/corpus ARGS="--removal pixels --list")
+	@SLUICE_SERVERS= bash scripts/servers.sh libimage-exiftool-perl >/dev/null; $(BIN)/python scripts/sanitise.py $(FOLDER) $(ARGS)
+
 scans: venv-dev ## Score the blank rule on drawn scans of empty pages and of pages with little on them (ARGS="--judging --count 50")
 	@$(BIN)/python scripts/scans.py $(ARGS)
 

@@ -62,6 +62,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "setup.md",
         "lifecycle.md",
         "previews.md",
+        "sanitising.md",
         "console.md",
         "operations.md",
         "runbooks.md",

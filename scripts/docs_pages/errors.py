@@ -52,6 +52,7 @@ ADVICE: Final[Mapping[type[SluiceError], str]] = {
     " only the new text is good.",
     errors.SecondReviewerNeeded: "Let another person decide: another API key, user or operator. To remove the file, refuse"
     " it.",
+    errors.OriginalNotReleased: "Use the file that `sanitised_file_id` names, or download the original as a reviewer.",
     errors.ContextExists: "Choose another key, or change the existing context with PATCH.",
     errors.ContextInactive: "Set the context's `status` to `active`, or upload into another context.",
     errors.BucketExists: "Choose another name.",

@@ -49,6 +49,7 @@ _NOTES = """
   other blank files are judged after it.
 - **External checks.** `rejected_by_check` and `check_unanswered` need `external_checks`. The latter rejects no file: it
   says why one is in quarantine, or that it was stored without an answer.
+- **Sanitising.** `cannot_sanitise` needs `sanitise`: [what can be taken out of which files](sanitising.md).
 - **An unavailable part is no reason.** If the scanner, the checker, the storage or the database does not respond, the
   reply is 503 ([`unavailable`](errors.md#unavailable)), never a pass and never a rejection.
 - **Races.** Another upload may take the last place in the plan or the last bytes of the quota after they were checked.

@@ -138,3 +138,23 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType({
     "script, a shortcut or a text.",
     "archive.shortcut": "A member of the archive is a shortcut, by its bytes or its name.",
 })  # fmt: skip
+
+# What sanitising takes out of a file.
+REMOVED: Final[Mapping[str, str]] = MappingProxyType({
+    "gps": "where a picture or recording was made",
+    "camera": "which device made it, and with which settings",
+    "author": "who wrote, changed or commented it, and the owner of the rights",
+    "dates": "when it was made, changed or printed",
+    "xmp": "metadata in XMP or RDF",
+    "thumbnail": "a smaller picture of it, which may show what was cut away",
+    "comments": "remarks in its metadata, such as titles, descriptions and keywords",
+    "other_metadata": "other metadata, old versions of it, and bytes that no reader needs",
+    "macros": "VBA or Basic macros, and sheets of Excel 4.0 macros",
+    "scripts": "scripts, event handlers, and links that are scripts",
+    "actions": "what a reader does by itself or on a click: start, send, open, ask other programs for data",
+    "embedded_files": "files, OLE objects, ActiveX controls, sound and films in it",
+    "external_links": "what is loaded or opened from outside of the file",
+    "forms": "forms that can be filled in",
+    "signatures": "digital signatures, which no longer fit a document that was changed",
+    "all_but_pixels": "all that is not visible: the file holds pictures of what it showed",
+})  # fmt: skip

@@ -227,6 +227,15 @@ class SecondReviewerNeeded(SluiceError):
     errors = ("Another person has to decide the same",)
 
 
+class OriginalNotReleased(SluiceError):
+    """A file in quarantine is what was sent of one that was sanitised. It can be looked at and refused only."""
+
+    status = 409
+    code = "original_not_released"
+    message = "An original cannot be released"
+    errors = ("The context stores files without what was taken out of this one",)
+
+
 class ContextInactive(SluiceError):
     """An upload into an inactive context."""
 

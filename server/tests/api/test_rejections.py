@@ -27,13 +27,14 @@ import zstandard
 from sluice.api.schemas.reports import full_report
 from sluice.contexts.external_checks import ExternalCheckDraft, IfUnavailable
 from sluice.contexts.policies import Mode
+from sluice.contexts.sanitising import Sanitise, sanitise_of
 from sluice.decisions import DecisionRecord
 from sluice.messages import LOCALES
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import decide, quarantine_by
-from sluice.uploads.values import ExternalFact, ExternalRule, Facts, PlanFact, Rules
+from sluice.uploads.values import ExternalFact, ExternalRule, Facts, PlanFact, Rules, SanitisedFact
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.inspection.formats.pdf_samples import pdf
@@ -149,6 +150,9 @@ def cases() -> dict[Reason, Case]:
             wide_zstd(),
             scanned | {"reject_corrupt_files": False},
         ),
+        Reason.CANNOT_SANITISE: Case(
+            "data.bin", "of an unknown format", samples.noise(2000), {"sanitise": {"remove": ["metadata"]}}
+        ),
     }
 
 
@@ -190,6 +194,7 @@ def _report_in(client: ApiClient, response: httpx.Response, locale: str) -> dict
 
 # Reasons that no file causes at will: the facts are made here, and everything after them is real.
 FACTS: Final = Facts("note.txt", "txt", len(samples.TEXT), "00", quota_used_bytes=0)
+KEEPING: Final = Sanitise(remove=["metadata"], original="quarantine")
 CRASHED: Final = ExamineFact(None, died=True, overran=None, detail="the checker was killed by signal 11", ms=1.0)
 
 
@@ -215,6 +220,10 @@ JUDGED: Final = {
         Case("note.txt", "while the check is away", samples.TEXT, asked_of("quarantine")),
         replace(FACTS, external=(ExternalFact("invoices", None, 1.0, why="no response within 10 s"),)),
     ),
+    Reason.ORIGINAL_KEPT: (
+        Case("photo.jpg", "of which another file was made", b"", {"sanitise": KEEPING.to_json()}),
+        replace(FACTS, sanitised=SanitisedFact("00", len(samples.TEXT), stored_file_id="file_1")),
+    ),
 }
 
 
@@ -224,7 +233,7 @@ def test_rejection_by_facts_has_the_recorded_report_and_sentences(reason: Reason
     rules = Rules(1, (), 10_485_760, reject_blank=True, reject_corrupt=True, scan=False, rate=None, quota_bytes=None)
     checks = [ExternalCheckDraft.model_validate(each) for each in case.rules.get("external_checks", ())]
     external = tuple(ExternalRule(each.name, each.mode, each.if_unavailable, "") for each in checks)
-    rules = replace(rules, external_checks=external)
+    rules = replace(rules, external_checks=external, sanitise=sanitise_of(case.rules.get("sanitise")))
     rejection = decide(facts, rules) or quarantine_by(facts, rules)
     assert rejection is not None
     record = DecisionRecord(

@@ -26,7 +26,10 @@ from tests.service import ApiClient
 
 SENDER_FIELDS = set(SenderReport.model_fields)
 # Without those of several engines, of rules that match, of a context with checks, of a tenant with hash lists.
-NOT_ALWAYS = {"scanners", "yara_rules", "external_checks", "hash_lists", "members_compared", "members_missed"}
+NOT_ALWAYS = {
+    *("scanners", "yara_rules", "external_checks", "hash_lists", "members_compared", "members_missed"),
+    "sanitised",
+}
 FULL_FIELDS = set(FullReport.model_fields) - NOT_ALWAYS
 TOO_LARGE = "(x{1000}){1000}"
 Content = Callable[[], bytes]

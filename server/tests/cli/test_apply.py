@@ -52,6 +52,7 @@ def rules(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_applied_once_and_then_changes_nothing(sluice: Sluice, client: ApiClient, rules: Path) -> None:
+    rules.write_text(RULES.replace("20\n", "20\n    sanitise: {remove: [metadata, active_content]}\n"))
     first = sluice("apply", str(rules))
     assert (first.code, first.err) == (0, "")
     assert "+ context claims" in first.out

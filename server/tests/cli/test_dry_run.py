@@ -12,7 +12,9 @@ from sluice_client.cli.dry_run import ask_service
 from sluice_client.cli.http import HttpClient, Response
 from sluice_client.cli.profiles import Target
 from sluice_client.cli.service import Service
+from tests.api.responses import data
 from tests.api.samples import TEXT, eicar, pdf, picture, white_picture
+from tests.api.test_sanitising import photo
 from tests.cli.commands import Sluice, sluice_in
 from tests.rows import each_row
 from tests.servers import free_port
@@ -145,6 +147,20 @@ def test_a_service_judges_files_and_stores_nothing(asking: Sluice, client: ApiCl
     }
     assert client.object_keys() == set()
     assert client.decisions() == []
+
+
+def test_a_context_is_told_what_to_take_out_and_a_dry_run_says_what_would_be(
+    asking: Sluice, client: ApiClient, tmp_path: Path
+) -> None:
+    context, path = client.create_context(), tmp_path / "a.jpg"
+    path.write_bytes(photo())
+    admin = asking.with_settings(API_KEY=client.create_key("admin").text)
+    for words, removals in (("pixels", ["pixels"]), ("metadata,active_content", ["active_content", "metadata"])):
+        assert admin("contexts", "update", context, "--sanitise", words).code == 0
+        assert data(client.get(f"/contexts/{context}"))["sanitise"]["remove"] == removals
+    assert "    taken out: gps, camera" in admin("check", path, "--context", context).out
+    assert admin("contexts", "update", context, "--sanitise", "none").code == 0
+    assert "sanitise" not in data(client.get(f"/contexts/{context}"))
 
 
 def test_a_key_for_uploads_gets_the_sentence_for_the_sender(asking: Sluice, client: ApiClient, folder: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.api.responses import data
 from tests.api.samples import TEXT, eicar
+from tests.api.test_sanitising import photo
 from tests.console.users import User, match, signed_in
 from tests.scanning.waiting import until
 from tests.servers.radosgw import RadosGateway
@@ -59,6 +60,33 @@ def test_history_of_a_file_in_quarantine_is_for_reviewers_too(client: ApiClient,
     entries = history(admin.get(f"/quarantine/{file_id}").text)
     assert entries[:3] == ["Quarantine downloaded by Ada", *uploaded]
     assert history(admin.get(f"/files/{file_id}").text) == entries
+
+
+def test_what_was_taken_out_is_said_in_words_and_its_original_cannot_be_released(
+    client: ApiClient, admin: User
+) -> None:
+    context = client.create_context(sanitise={"remove": ["metadata"], "original": "quarantine"})
+    assert (
+        "what was sent is kept in quarantine · signed documents are rejected" in admin.get(f"/contexts/{context}").text
+    )
+    uploaded = client.upload("a.jpg", photo(), context=context)
+    file_id, report_id = data(uploaded, 201)["file_id"], uploaded.headers["sluice-report-id"]
+    (original,) = data(client.get("/quarantine"))
+    for path in (f"/files/{file_id}", f"/reports/{report_id}"):
+        page = admin.get(path).text
+        assert all(
+            text in page for text in ("Taken out before it was stored", "<li>Where a picture or recording was made")
+        )
+        assert f"/console/quarantine/{original['file_id']}" in page
+    page = admin.get(f"/quarantine/{original['file_id']}").text
+    assert ("It is never released" in page, f"/console/files/{file_id}" in page, "Release it" in page) == (
+        True,
+        True,
+        False,
+    )
+    assert "Release…" not in admin.get("/quarantine").text
+    asked = admin.post(f"/quarantine/{original['file_id']}/release", comment="needed", sure="yes")
+    assert "The context stores files without what was taken out of this one" in asked.text
 
 
 def test_report_of_a_denied_file_names_the_entry_who_added_it_and_why(client: ApiClient, admin: User) -> None:

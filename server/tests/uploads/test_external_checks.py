@@ -313,11 +313,11 @@ class Gate:
     data_dir: Path
     secrets: dict[str, str] = field(default_factory=dict)
 
-    async def context(self, *checks: ExternalCheckDraft) -> str:
+    async def context(self, *checks: ExternalCheckDraft, **more: Any) -> str:
         key = f"papers_{len(self.secrets)}"
-        draft = Draft(key, "Papers", scan_for_viruses=False, external_checks=checks)
+        draft = Draft(key, "Papers", scan_for_viruses=False, external_checks=checks, **more)
         context = await self.made.services.contexts.create(operator_action(self.tenant_id), draft)
-        self.secrets[key] = context.external_checks[0].secret or ""
+        self.secrets[key] = context.external_checks[0].secret or "" if checks else ""
         return key
 
     @asynccontextmanager

@@ -23,13 +23,14 @@ from sluice.contexts.policies import (
     Policies,
     ProgramsInArchives,
 )
+from sluice.contexts.sanitising import Sanitise
 from sluice.decisions import PastDecision
 from sluice.hash_lists import ListedHash
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import MOST_SAMPLES, WHY, Group, Replay, Unknown, Verdict, digests_in, judge_again
 from sluice.uploads.rules import decide, quarantine_by
-from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
+from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rules, SanitisedFact, ScanFact
 from sluice_inspect.check_results import CheckFinding, CheckResult
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
@@ -277,3 +278,15 @@ def test_what_checks_in_python_found_is_judged_again() -> None:
     assert decide(facts, RULES) is not None
     before = rejected(Reason.REJECTED_BY_CHECK)
     assert judge_again(facts, before, RULES, replace(RULES, max_bytes=2000)) == before
+
+
+def test_uploads_are_judged_by_rules_that_sanitise_only_if_they_were_sanitised_so() -> None:
+    rules = replace(RULES, sanitise=Sanitise(remove=["metadata"]))
+    sanitised = replace(WHOLE, sanitised=SanitisedFact("11", 900, ("gps",)))
+    assert judge_again(sanitised, ACCEPTED, rules, replace(rules, reject_blank=False)) == ACCEPTED
+    assert judge_again(sanitised, ACCEPTED, rules, RULES) == ACCEPTED
+    both = replace(rules, sanitise=Sanitise(remove=["metadata", "active_content"]))
+    for facts, earlier, now in ((WHOLE, RULES, rules), (sanitised, rules, both)):
+        assert judge_again(facts, ACCEPTED, earlier, now) is Unknown.NOT_SANITISED
+    infected = replace(WHOLE, scanned=replace(CLEAN, outcome="infected"))
+    assert judge_again(infected, ACCEPTED, RULES, rules) == rejected(Reason.VIRUS_DETECTED)

@@ -27,6 +27,7 @@ from sluice.contexts.policies import (
     Policies,
     ProgramsInArchives,
 )
+from sluice.contexts.sanitising import Sanitise
 from sluice.decisions import DecisionRecord
 from sluice.hash_lists import ListedHash
 from sluice.scanner import SingleResult
@@ -34,7 +35,18 @@ from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import checks_of, decide, failures, judge_all, quarantine_by
-from sluice.uploads.values import ExternalFact, ExternalRule, Facts, HashListFact, PlanFact, RateFact, Rules, ScanFact
+from sluice.uploads.values import (
+    ExternalFact,
+    ExternalRule,
+    Facts,
+    HashListFact,
+    PlanFact,
+    RateFact,
+    Rules,
+    SanitisedFact,
+    ScanFact,
+    SentFailure,
+)
 from sluice_inspect.check_results import CheckFinding, CheckResult
 from sluice_inspect.report import Finding, Outcome, Report
 from sluice_inspect.sandbox.unpack import RuleMatch
@@ -169,8 +181,9 @@ def test_each_rule_alone_rejects_with_its_reason(reason: Reason, changes: dict[s
 
 
 def test_every_reason_has_a_sample_and_a_message() -> None:
-    # A check without an answer rejects nothing.
-    assert {reason for reason, _ in BROKEN_RULES} == set(Reason) - {Reason.CHECK_UNANSWERED}
+    # A check without an answer rejects nothing, and a file that cannot be sanitised has tests of its own below.
+    others = {Reason.CHECK_UNANSWERED, Reason.CANNOT_SANITISE, Reason.ORIGINAL_KEPT}
+    assert {reason for reason, _ in BROKEN_RULES} == set(Reason) - others
     assert set(Reason) == set(WORDS)
 
 
@@ -232,7 +245,8 @@ def outcomes(facts: Facts, rules: Rules = RULES) -> dict[str, str]:
 
 
 def test_each_check_is_reported_as_passed_not_run_or_off_and_a_policy_that_is_not_set_not_at_all() -> None:
-    assert outcomes(SOUND_FACTS) == dict.fromkeys(checks_of(RULES), "pass") | {"storage": "not_run"}
+    named = [name for name in checks_of(RULES) if name != "sanitise"]
+    assert outcomes(SOUND_FACTS) == dict.fromkeys(named, "pass") | {"storage": "not_run"}
     not_measured = outcomes(Facts("a.pdf", "pdf", 100))
     passed = {"extension", "size", "policy.filename_pattern"}
     assert {name for name, outcome in not_measured.items() if outcome == "pass"} == passed
@@ -280,14 +294,50 @@ def test_a_check_of_the_interface_in_report_mode_rejects_nothing(field: str, cha
     assert "would_fail" in outcomes(facts, rules).values()
 
 
+SANITISING = replace(RULES, sanitise=Sanitise(remove=["active_content"]))
+SANITISED = SanitisedFact(
+    "11", 900, ("macros",), sent_failures=(SentFailure(Reason.VIRUS_DETECTED, "X", Mode.QUARANTINE, "malware"),)
+)
+MACROS = report(flags=("macro",))
+
+
+def test_quota_and_policies_judge_what_is_stored_and_all_else_what_was_sent_too() -> None:
+    sent = replace(SOUND_FACTS, **MACROS, quota_used_bytes=990)
+    assert reason_of(sent, RULES) is Reason.STORAGE_QUOTA_EXCEEDED
+    assert decide(sent, SANITISING) is None
+    assert {name for name, outcome in outcomes(sent, SANITISING).items() if outcome == "not_run"} >= {
+        *("quota", "policy.active_content", "policy.image", "sanitise")
+    }
+    assert reason_of(replace(sent, **report(facts={"encrypted": True})), SANITISING) is Reason.ENCRYPTED_FILE
+    assert reason_of(replace(sent, scanned=replace(CLEAN, outcome="infected")), SANITISING) is Reason.VIRUS_DETECTED
+    still = replace(SOUND_FACTS, **MACROS, sanitised=replace(SANITISED, removed=()))
+    assert reason_of(still, SANITISING) is Reason.ACTIVE_CONTENT
+    signed = replace(sent, sanitised=SanitisedFact("11", 900, why="signed"))
+    assert reason_of(signed, SANITISING) is Reason.CANNOT_SANITISE
+    assert outcomes(signed, SANITISING)["sanitise"] == "fail"
+
+
+def test_what_was_sent_brings_a_file_into_quarantine_unless_what_is_stored_does() -> None:
+    facts = Facts.from_json(json.loads(json.dumps(replace(SOUND_FACTS, sanitised=SANITISED).to_json())))
+    assert facts.sanitised == SANITISED
+    assert Rules.from_json(json.loads(json.dumps(SANITISING.to_json()))) == SANITISING
+    held = quarantine_by(facts, SANITISING)
+    assert held is not None
+    assert (held.check, held.detail) == ("malware", "before it was sanitised: X")
+    rules = replace(SANITISING, check_modes=CheckModes(malware=Mode.QUARANTINE))
+    infected = replace(facts, scanned=replace(CLEAN, outcome="infected", detail="Y"))
+    assert [each.detail for each in failures(infected, rules)] == ["Y"]
+
+
 def test_stored_facts_are_read_without_the_fields_that_only_the_next_release_knows() -> None:
     checks = (CheckResult("meter", findings=(CheckFinding("no_picture"),)),)
     found = replace(examined(SOUND), checks=checks)
     scanned = replace(CLEAN, each=(SingleResult("a", "1", "clean", 1.0),), rules=(RuleMatch("r", "f", "report", {}),))
     listed = HashListFact((ListedHash("00" * 32, "allow", None, of_installation=False),))
-    facts = replace(SOUND_FACTS, examined=found, scanned=scanned, listed=listed)
+    facts = replace(SOUND_FACTS, examined=found, scanned=scanned, listed=listed, sanitised=SANITISED)
     stored = json.loads(json.dumps(facts.to_json()))
-    fields = [stored, *(stored[name] for name in ("rate", "plan", "examined", "scanned", "listed"))]
+    fields = [stored, *(stored[name] for name in ("rate", "plan", "examined", "scanned", "listed", "sanitised"))]
+    fields += [stored["sanitised"]["sent_failures"][0]]
     fields += [stored["external"][0], stored["listed"]["entries"][0], stored["scanned"]["each"][0]]
     fields += [stored["scanned"]["rules"][0], stored["examined"]["checks"][0]]
     fields += [stored["examined"]["checks"][0]["findings"][0], stored["examined"]["report"]]

@@ -23,6 +23,7 @@ from sluice.contexts.policies import (
     Policies,
     ProgramsInArchives,
 )
+from sluice.contexts.sanitising import Sanitise
 from sluice.hash_lists import ListedHash
 from sluice.messages import LOCALES, Sentence, catalogue_of, render
 from sluice.messages.patterns import names_in, parse
@@ -39,6 +40,7 @@ from sluice.uploads.values import (
     RateFact,
     Rejection,
     Rules,
+    SanitisedFact,
     ScanFact,
 )
 from sluice_inspect.check_results import CheckResult
@@ -216,6 +218,19 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         )
     ],
     (Sentence("rejected_by_check.plain"), {"examined": CHECKED}, {}),
+    *[
+        (Sentence(key), {"sanitised": SanitisedFact("11", 1, why=why)}, {"sanitise": Sanitise(remove=["metadata"])})
+        for why, key in (
+            ("inseparable", "cannot_sanitise.plain"),
+            ("format", "cannot_sanitise.format"),
+            ("signed", "cannot_sanitise.signed"),
+            ("empty", "cannot_sanitise.empty"),
+            ("encrypted", "encrypted_file.plain"),
+            ("too_complex", "validation_limits_exceeded.plain"),
+            ("too_large", "file_too_large.plain"),
+            ("damaged", "corrupt_file.plain"),
+        )
+    ],
 ]
 
 
@@ -225,8 +240,9 @@ def test_rejection_gets_its_sentence(expected: Sentence, facts: dict[str, Any], 
 
 
 def test_every_reason_has_a_case() -> None:
-    # A check without an answer rejects nothing.
-    assert {expected.key.partition(".")[0] for expected, _, _ in CASES} == set(Reason) - {Reason.CHECK_UNANSWERED}
+    # A check without an answer, and the original of a file that is stored, reject nothing.
+    others = {Reason.CHECK_UNANSWERED, Reason.ORIGINAL_KEPT}
+    assert {expected.key.partition(".")[0] for expected, _, _ in CASES} == set(Reason) - others
 
 
 @each_row("expected, facts, rules", CASES, ids=[case[0].key for case in CASES])

@@ -46,6 +46,7 @@ class NewContext(ContextRules, total=False):
     page_sentence: str | None
     page_color: str | None
     page_logo: str | None
+    sanitise: Mapping[str, Any] | None
 
 
 class ContextChanges(NewContext, total=False):
@@ -162,6 +163,14 @@ class ExternalCheck(Model):
     secret: str | None = None
 
 
+class Sanitise(Model):
+    """What is taken out of every file of a context, and what happens to a document whose signature this would break."""
+
+    remove: list[str]
+    original: str
+    signed: str
+
+
 class Context(ContextItem):
     """A whole context."""
 
@@ -179,6 +188,7 @@ class Context(ContextItem):
     page_logo: str | None = None
     hold: Hold | None = None
     external_checks: list[ExternalCheck] = []
+    sanitise: Sanitise | None = None
 
 
 class ContextHold(Model):
@@ -303,6 +313,15 @@ class YaraRule(Model):
     meta: dict[str, Any]
 
 
+class Sanitised(Model):
+    """What was taken out of the file before it is stored, and what was sent. All else is about the file without it."""
+
+    removed: list[str]
+    sent_sha256: str
+    sent_size_bytes: int
+    original_file_id: str | None = None
+
+
 class ExternalResult(Model):
     """What an external check said of the file; `verdict` is None if it gave no answer."""
 
@@ -350,6 +369,7 @@ class FullReport(SenderReport):
     hash_lists: list[Listed] | None = None
     members_compared: int | None = None
     members_missed: str | None = None
+    sanitised: Sanitised | None = None
 
 
 class Validated(Model):
@@ -536,6 +556,7 @@ class QuarantinedFile(Model):
     scanned_at: datetime | None
     rescan_asked: bool
     first_review: FirstReview | None
+    sanitised_file_id: str | None = None
 
 
 class Reviewed(Model):

@@ -10,6 +10,7 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from sluice_inspect import checks
@@ -84,6 +85,32 @@ def preview_1200(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[
     return preview.write_preview(fd, filename, 1200, buffer.write)
 
 
+def sanitise_metadata(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
+    """Write the file without its metadata to `buffer`."""
+    return _sanitise(fd, filename, buffer, {"metadata"})
+
+
+def sanitise_active_content(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
+    """Write the file without its active content to `buffer`."""
+    return _sanitise(fd, filename, buffer, {"active_content"})
+
+
+def sanitise_metadata_and_active_content(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
+    """Write the file without either to `buffer`."""
+    return _sanitise(fd, filename, buffer, {"metadata", "active_content"})
+
+
+def sanitise_pixels(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
+    """Write nothing but what the picture or the pages show to `buffer`."""
+    return _sanitise(fd, filename, buffer, {"pixels"})
+
+
+def _sanitise(fd: int, filename: str, buffer: SharedBufferWriter, removals: AbstractSet[str]) -> Mapping[str, object]:
+    from sluice_inspect.sanitise import sanitising
+
+    return sanitising.write_sanitised(fd, filename, removals, buffer.write)
+
+
 def _scan(
     file: int | Source, filename: str, buffer: SharedBufferWriter | None = None, *, everything: bool = False
 ) -> Mapping[str, object]:
@@ -127,6 +154,10 @@ JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
         hash_members_weak,
         preview_200,
         preview_1200,
+        sanitise_metadata,
+        sanitise_active_content,
+        sanitise_metadata_and_active_content,
+        sanitise_pixels,
     )
 }
 
@@ -136,6 +167,7 @@ def preload() -> None:
     late_imports.load_all()
     from sluice_inspect import inspection
     from sluice_inspect.previews import preview
+    from sluice_inspect.sanitise import sanitising
     from sluice_inspect.threats import digests
     from sluice_inspect.threats import scan as threats
 
@@ -146,6 +178,7 @@ def preload() -> None:
     threats.preload()
     digests.preload()
     preview.preload()
+    sanitising.preload()
 
 
 def load_checks(names: Sequence[str]) -> None:

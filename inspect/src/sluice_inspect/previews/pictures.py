@@ -103,7 +103,7 @@ def _draw(source: Source, stream: BinaryIO, plugin: str, side: int, limits: Limi
             elif plugin == "JPEG2000":
                 return _draw_wavelets(source, picture, side)
             picture.load()
-            return _upright(fit(picture, side), picture)
+            return upright(fit(picture, side), picture)
     except (ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for headers of all kinds
         if isinstance(error, RuntimeError) and "memory" in str(error):
             raise TooComplex(str(error)) from error
@@ -124,7 +124,7 @@ def _draw_wavelets(source: Source, picture: Image.Image, side: int) -> Image.Ima
     return fit(picture, side)
 
 
-def _upright(small: Image.Image, picture: Image.Image) -> Image.Image:
+def upright(small: Image.Image, picture: Image.Image) -> Image.Image:
     """Return the small picture turned as the metadata of the original says."""
     try:
         turn = _TURNS.get(picture.getexif().get(_ORIENTATION, 1))

@@ -14,7 +14,7 @@ from sluice_inspect.sandbox.sealed import Sealed
 # `check_and_scan` does both in one short run. `extract_hidden` scans and also writes the parts that clamd does not see
 # to a shared buffer, `extract_all` writes every part. `hash_members` writes the SHA-256 of every part, and
 # `hash_members_weak` its MD5 and SHA-1 as well. `preview_200` and `preview_1200` write the pixels of a preview whose
-# longer side has at most 200 or 1,200.
+# longer side has at most 200 or 1,200. The `sanitise` jobs write what is left of the file without what they name.
 Job = Literal[
     "check",
     "scan",
@@ -25,6 +25,10 @@ Job = Literal[
     "hash_members_weak",
     "preview_200",
     "preview_1200",
+    "sanitise_metadata",
+    "sanitise_active_content",
+    "sanitise_metadata_and_active_content",
+    "sanitise_pixels",
 ]
 
 _MB: Final = 1024**2

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from sluice.console.assets import asset_path
 from sluice.kit.clock import utc_now
+from sluice_inspect.catalogue import REMOVED
 
 Templates = Environment
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
@@ -38,6 +39,7 @@ def make_environment() -> Environment:
         "until": show_until,
         "filename": show_filename,
         "words": show_words,
+        "removed": show_removed,
         "percent": show_percent,
         "day": show_day,
         "value": show_value,
@@ -145,6 +147,12 @@ def _is_hidden(letter: str) -> bool:
 def show_words(code: str) -> str:
     """Return a code as words: `blank_document` as `Blank document`."""
     words = code.replace("_", " ").replace(".", " › ")
+    return words[:1].upper() + words[1:]
+
+
+def show_removed(code: str) -> str:
+    """Return in words what sanitising took out of a file."""
+    words = REMOVED.get(code, code)
     return words[:1].upper() + words[1:]
 
 

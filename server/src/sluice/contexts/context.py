@@ -8,6 +8,7 @@ from typing import Final, Literal
 from sluice.contexts.branding import Branding
 from sluice.contexts.external_checks import ExternalCheck
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
+from sluice.contexts.sanitising import Sanitise
 
 BYTES_PER_MB: Final = 1_048_576
 
@@ -63,6 +64,7 @@ class Context:
     page_color: str | None = None
     page_logo: str | None = None
     external_checks: tuple[ExternalCheck, ...] = ()
+    sanitise: Sanitise | None = None
 
     @property
     def branding(self) -> Branding:

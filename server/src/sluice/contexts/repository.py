@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sluice.contexts.context import Context, RateLimit
 from sluice.contexts.external_checks import checks_of, checks_to_json
 from sluice.contexts.policies import check_modes_of, policies_of
+from sluice.contexts.sanitising import sanitise_of
 from sluice.db import counts
 from sluice.db.schema import contexts, storage_configs
 from sluice.db.sql import Fields, load_page, now
@@ -139,6 +140,7 @@ def _columns(context: Context) -> dict[str, Any]:
         "page_color": context.page_color,
         "page_logo": context.page_logo,
         "external_checks": checks_to_json(context.external_checks),
+        "sanitise": None if context.sanitise is None else context.sanitise.to_json(),
         "retention_due_at": None if context.retention_days is None else context.created_at,
     }
 
@@ -152,4 +154,5 @@ def context_of(row: Fields) -> Context:
     fields["check_modes"] = check_modes_of(fields["check_modes"])
     fields["policies"] = policies_of(fields["policies"])
     fields["external_checks"] = checks_of(fields["external_checks"]) if fields["external_checks"] else ()
+    fields["sanitise"] = sanitise_of(fields["sanitise"])
     return Context(**fields)

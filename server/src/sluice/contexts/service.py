@@ -19,6 +19,7 @@ from sluice.contexts.external_checks import (
     secret_binding,
 )
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Mode, Policies
+from sluice.contexts.sanitising import Sanitise
 from sluice.contexts.templates import DEFAULT_TEMPLATE
 from sluice.db.database import Conflict, Database
 from sluice.db.rls import ALL_TENANTS
@@ -72,6 +73,7 @@ class Draft:
     page_color: str | None = None
     page_logo: str | None = None
     external_checks: tuple[ExternalCheckDraft, ...] = ()
+    sanitise: Sanitise | None = None
 
 
 class Contexts:
@@ -381,6 +383,7 @@ def _as_json(context: Context) -> dict[str, Any]:
     values["allowed_extensions"] = list(context.allowed_extensions)
     values["upload_rate_limit"] = None if rate is None else asdict(rate)
     values["metadata"] = dict(context.metadata)
+    values["sanitise"] = None if context.sanitise is None else context.sanitise.to_json()
     if context.page_logo is not None:
         values["page_logo"] = f"PNG {zlib.crc32(context.page_logo.encode()):08x}"  # not the picture itself
     values |= {f"check_modes.{name}": mode for name, mode in context.check_modes.model_dump(mode="json").items()}
@@ -405,6 +408,8 @@ def _columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
         values[name] = values[name].to_json()
     if "external_checks" in values:
         values["external_checks"] = checks_to_json(values["external_checks"])
+    if values.get("sanitise") is not None:
+        values["sanitise"] = values["sanitise"].to_json()
     return values
 
 

@@ -122,6 +122,8 @@ contexts = Table(
     Column("page_logo", Text, nullable=True),
     # At most three, each with its sealed secret.
     Column("external_checks", Document, nullable=False, server_default="[]"),
+    # What is taken out of every file before it is stored; null is nothing.
+    Column("sanitise", Document, nullable=True),
     UniqueConstraint("tenant_id", "context_key"),
     ForeignKeyConstraint(
         ["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]
@@ -192,6 +194,8 @@ files = Table(
     Column("held_at", Moment, nullable=True),
     Column("held_by", String(255), nullable=True),
     Column("hold_reason", String(1000), nullable=True),
+    # Of what was sent, which is kept in quarantine: the id of the file that was made of it by sanitising.
+    Column("sanitised_file_id", _ID, nullable=True),
     Index("ix_files_verdicts", "state", "scanned_with", "scanned_at"),
     Index("ix_files_quarantine", "file_id", sqlite_where=_IN_QUARANTINE, postgresql_where=_IN_QUARANTINE),
     Index(

@@ -145,7 +145,8 @@ def _usage(*, on_postgres: bool) -> Iterator[_Trigger]:
     yield _Trigger(
         "usage_counted_1",
         "UPDATE OF state ON files",
-        "old.state = 'pending' AND new.state = 'stored'",
+        # Of a file that was sanitised, only what was made of it is counted.
+        "old.state = 'pending' AND new.state = 'stored' AND new.sanitised_file_id IS NULL",
         delta("new.created_at", "'upload'", "new.size_bytes"),
     )
     yield _Trigger(
@@ -163,7 +164,7 @@ def _usage(*, on_postgres: bool) -> Iterator[_Trigger]:
     yield _Trigger(
         "usage_counted_4",
         "INSERT ON decisions",
-        "new.outcome IN ('quarantined', 'undecided') AND new.mode <> 'rescan'",
+        "new.outcome IN ('quarantined', 'undecided') AND new.mode NOT IN ('rescan', 'original')",
         delta("new.created_at", "new.outcome"),
     )
 

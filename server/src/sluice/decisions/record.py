@@ -7,6 +7,8 @@ from typing import Any, Final, Literal
 
 # The uploader of a group of rejections, for all upload tokens together
 LINK_UPLOADERS: Final = "upload tokens"
+# The modes of rows that are about no upload: a later scan, and what was sent of an upload that was sanitised.
+NOT_UPLOADS: Final = ("rescan", "original")
 MarkState = Literal["reviewed", "muted"]
 _DETAIL_CHARACTERS: Final = 1000  # the length of the column
 
@@ -15,7 +17,8 @@ _DETAIL_CHARACTERS: Final = 1000  # the length of the column
 class DecisionRecord:
     """The decision on one file, with its rules and facts. `rules`, `facts`, `engines` and `actor` are JSON objects.
 
-    `file_id` is None for a rejected upload, `reason` for an accepted one. `mode` is that of the upload, or `rescan`.
+    `file_id` is None for a rejected upload, `reason` for an accepted one. `mode` is that of the upload, `rescan`, or
+    `original` (what was sent of an upload that was sanitised).
     `repeat_key` finds a rejection again by what was sent; None if it must not be found so.
     """
 

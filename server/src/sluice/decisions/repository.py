@@ -32,6 +32,7 @@ from sluice.db.sql import Connection, load_page, load_slice, rows_of
 from sluice.db.statement import Statement
 from sluice.decisions.record import (
     LINK_UPLOADERS,
+    NOT_UPLOADS,
     DecisionFilter,
     DecisionRecord,
     FailedSum,
@@ -44,7 +45,6 @@ from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 MOST_LISTED: Final = 10_000  # what a total counts to, so that a list costs the same however long the log is
 NAMES_SEARCHED: Final = 10_000  # of the newest, which are searched for a part of a name
-
 # The same on both kinds of database. Rejections are as frequent as uploads, so it bypasses SQLAlchemy.
 _INSERT: Final = """
 INSERT INTO decisions (report_id, tenant_id, file_id, context_key, mode, rules, rules_version, facts, engines, outcome,
@@ -74,8 +74,11 @@ async def add(connection: Connection, decision: DecisionRecord) -> None:
 
 
 async def find(connection: Connection, tenant_id: str, report_id: str) -> DecisionRecord | None:
-    """Return the decision on an upload, or None."""
-    query = select(decisions).where(*_conditions(tenant_id, DecisionFilter()), decisions.c.report_id == report_id)
+    """Return the decision on an upload, or on what was sent of one that was sanitised; None if there is none."""
+    columns = decisions.c
+    query = select(decisions).where(
+        columns.tenant_id == tenant_id, columns.report_id == report_id, columns.mode != "rescan"
+    )
     row = (await connection.execute(query)).mappings().one_or_none()
     return None if row is None else DecisionRecord(**row)
 
@@ -267,7 +270,7 @@ async def delete_expired(connection: Connection, before: datetime, limit: int) -
 
 def _conditions(tenant_id: str, wanted: DecisionFilter) -> list[ColumnElement[bool]]:
     columns = decisions.c
-    conditions = [columns.tenant_id == tenant_id, columns.mode != "rescan"]
+    conditions = [columns.tenant_id == tenant_id, columns.mode.not_in(NOT_UPLOADS)]
     for column, value in (
         (columns.context_key, wanted.context_key),
         (columns.reason, wanted.reason),

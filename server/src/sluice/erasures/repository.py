@@ -42,6 +42,7 @@ from sluice.db.schema import (
     webhook_deliveries,
 )
 from sluice.db.sql import AnyRow, Connection, now
+from sluice.decisions.record import NOT_UPLOADS
 from sluice.erasures.subject import ERASED
 
 _KEYS: Final = {
@@ -374,7 +375,7 @@ async def count_decisions(
     columns = decisions.c
     newest = (
         select(columns.actor_id)
-        .where(columns.tenant_id == tenant_id, columns.mode != "rescan")
+        .where(columns.tenant_id == tenant_id, columns.mode.not_in(NOT_UPLOADS))
         .order_by(columns.report_id.desc())
         .limit(limit + 1)
         .subquery()

@@ -32,7 +32,7 @@ from sluice.access import worker
 from sluice.audit import AuditAction
 from sluice.audit.repository import add_change, append, append_all
 from sluice.db.sql import AnyRow, Connection
-from sluice.errors import FileHeld, NoRoomToRestore, SecondReviewerNeeded
+from sluice.errors import FileHeld, NoRoomToRestore, OriginalNotReleased, SecondReviewerNeeded
 from sluice.events import outbox
 from sluice.events.catalogue import (
     FileDeleted,
@@ -509,11 +509,13 @@ async def review(
     """Release a file from quarantine, or refuse it; return None if it is not in quarantine.
 
     With `two_persons` the first one's decision is noted, and the same one of another person carried out; another
-    decision takes its place. Raise `FileHeld` or `SecondReviewerNeeded`.
+    decision takes its place. Raise `FileHeld`, `SecondReviewerNeeded` or `OriginalNotReleased`.
     """
     known = await repository.lock_quarantined(connection, by.tenant_id, file_id)
     if known is None:
         return None
+    if decision == "release" and known.sanitised_file_id is not None:
+        raise OriginalNotReleased
     if two_persons and known.review_decision != decision:
         noted = Review(decision, by.principal.actor_id, at)
         await repository.note_review(connection, by.tenant_id, file_id, noted)

@@ -178,7 +178,7 @@ class Quarantined:
 
     `threat` is None in the second case, and in rows older than schema 0005; `reason` and `detail` are those of the
     check at the upload, None if it passed or its report is gone. `review_decision` is what the first of two reviewers
-    decided, `rescan_at` when a reviewer asked for a scan.
+    decided, `rescan_at` when a reviewer asked for a scan. `sanitised_file_id` is the file that was made of this one.
     """
 
     file_id: str
@@ -200,6 +200,7 @@ class Quarantined:
     review_decision: ReviewDecision | None
     reviewed_by: str | None
     reviewed_at: datetime | None
+    sanitised_file_id: str | None
     reason: str | None
     detail: str | None
 

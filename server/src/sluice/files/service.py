@@ -452,7 +452,8 @@ class Quarantine:
         """Release a file, which is then available again, or refuse it, which deletes it.
 
         A released file is scanned again like all others: another threat puts it back into quarantine, the same one is
-        accepted from now on. Raise `NotFound` if it is not in quarantine, `FileHeld` or `SecondReviewerNeeded`.
+        accepted from now on. Raise `NotFound` if it is not in quarantine, `FileHeld`, `SecondReviewerNeeded` or
+        `OriginalNotReleased`.
         """
         async with self._database.transaction(by.tenant_id) as connection:
             outcome = await lifecycle.review(

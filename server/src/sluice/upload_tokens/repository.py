@@ -14,6 +14,7 @@ from sluice.db.database import Database
 from sluice.db.schema import api_keys, cors_origins, decisions, upload_tokens
 from sluice.db.sql import Connection, Fields, load_page, rows_of
 from sluice.db.statement import Statement
+from sluice.decisions.record import NOT_UPLOADS
 from sluice.kit.paging import Page, PageRequest
 from sluice.upload_tokens.upload_token import TokenUpload, UploadToken
 
@@ -99,9 +100,8 @@ async def lock(connection: Connection, tenant_id: str, token_id: str) -> UploadT
 async def count_verdicts(connection: Connection, tenant_id: str, token_id: str) -> int:
     """Return how many uploads with a token were judged; those that could not be are not counted."""
     columns = decisions.c
-    query = select(func.count()).where(
-        columns.tenant_id == tenant_id, columns.actor_id == token_id, columns.outcome != "undecided"
-    )
+    is_upload = (columns.tenant_id == tenant_id, columns.actor_id == token_id, columns.mode.not_in(NOT_UPLOADS))
+    query = select(func.count()).where(*is_upload, columns.outcome != "undecided")
     return int((await connection.execute(query)).scalar_one())
 
 
@@ -125,7 +125,7 @@ async def list_uploads(connection: Connection, tenant_id: str, token_id: str) ->
     columns = decisions.c
     query = (
         select(columns.report_id, columns.file_id, columns.outcome, columns.created_at, columns.actor)
-        .where(columns.tenant_id == tenant_id, columns.actor_id == token_id)
+        .where(columns.tenant_id == tenant_id, columns.actor_id == token_id, columns.mode.not_in(NOT_UPLOADS))
         .order_by(columns.report_id)
     )
     rows = (await connection.execute(query)).all()

@@ -8,11 +8,10 @@ from sluice.kit.failpoints import failpoint
 from sluice.kit.strict_json import NotStrictJson, read_json
 from sluice.observe.metrics import UPLOAD_BYTES
 from sluice.uploads.names import FileName, read_name
-from sluice.uploads.spool import Room, Spool, SpoolRoom
+from sluice.uploads.spool import ROOMLESS_BYTES, Room, Spool, SpoolRoom
 from sluice.uploads.values import ReceivedFile
 
 METADATA_BYTES: Final = 4096
-_ROOMLESS_BYTES: Final = 4 * 1_048_576  # a file up to here never waits for room in the spool
 
 
 class UploadForm:
@@ -62,7 +61,7 @@ class UploadForm:
         """
         if self._spool is None or self.size > most_bytes:
             return
-        if self._room is None and self.size > _ROOMLESS_BYTES:
+        if self._room is None and self.size > ROOMLESS_BYTES:
             self._room = await self._all_room.take(self._tenant_id, min(most_bytes, self._announced_bytes))
         await self._spool.write(chunk)
 
@@ -76,7 +75,7 @@ class UploadForm:
         self.size = size
         if size > most_bytes:
             return
-        if size > _ROOMLESS_BYTES:
+        if size > ROOMLESS_BYTES:
             self._room = await self._all_room.take(self._tenant_id, size)
         await fill(self._spool)
 

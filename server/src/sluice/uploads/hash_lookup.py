@@ -45,10 +45,13 @@ _INLINE_BYTES: Final = 256 * 1024  # more are hashed in a thread
 
 @staged("hash_list")
 async def look_up(
-    database: Database, tenant_id: str, sealed: Sealed, algorithms: Collection[Algorithm]
+    database: Database, tenant_id: str, sealed: Sealed, algorithms: Collection[Algorithm], *, also: Sequence[bytes] = ()
 ) -> HashListFact:
-    """Return the entries that the file is on, by one statement. Raise `DatabaseUnavailable`."""
-    digests = await digests_of(sealed, algorithms)
+    """Return the entries that the file is on, by one statement. Raise `DatabaseUnavailable`.
+
+    `also` are digests of what was sent, if the file is what is left of it.
+    """
+    digests = [*await digests_of(sealed, algorithms), *also]
     return HashListFact(tuple(await find_listed(database, tenant_id, digests)))
 
 

@@ -117,7 +117,7 @@ def _is_final(decision: DecisionRecord) -> bool:
 def repeat_key(decision: Decision) -> str:
     """Return what is the same if the same caller sends the same file again, to be judged by the same rules."""
     facts, actor = decision.facts, decision.actor
-    sent = (decision.context_key, facts.filename, facts.sha256)
+    sent = (decision.context_key, facts.filename, facts.sent_sha256)
     return _hash(actor.via, actor.actor_id, *sent, decision.rules.version, decision.all_checks)
 
 

@@ -42,6 +42,8 @@ class Reason(StrEnum):
     SCAN_INCOMPLETE = "scan_incomplete"
     REJECTED_BY_CHECK = "rejected_by_check"
     CHECK_UNANSWERED = "check_unanswered"
+    CANNOT_SANITISE = "cannot_sanitise"
+    ORIGINAL_KEPT = "original_kept"
 
 
 _CODES: Final = frozenset(Reason)
@@ -253,6 +255,18 @@ WORDS: Final = MappingProxyType(
             check=EXTERNAL,
             advice="wait",
             retryable=True,
+        ),
+        Reason.CANNOT_SANITISE: Words(
+            "what must not be kept cannot be taken out of it",
+            "The context's `sanitise` takes something out of every file, which is not possible with this one: `found` "
+            "says why. No file is stored half-clean.",
+            check="sanitise",
+        ),
+        Reason.ORIGINAL_KEPT: Words(
+            "it is the original of a file that was sanitised",
+            "The context's `sanitise` keeps what was sent in quarantine. It rejects no file, and its file is never "
+            "released.",
+            check="sanitise",
         ),
     }
 )

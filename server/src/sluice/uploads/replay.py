@@ -40,6 +40,7 @@ class Unknown(StrEnum):
     ROOM_TAKEN = "room_taken"
     NOT_ASKED = "not_asked"
     NOT_ANSWERED = "not_answered"
+    NOT_SANITISED = "not_sanitised"
     NOT_READABLE = "not_readable"
 
 
@@ -56,6 +57,7 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
         Unknown.ROOM_TAKEN: "Another upload took the last room of the quota while this one was judged.",
         Unknown.NOT_ASKED: "The external check was not asked, or at another URL: what it says of the file is not known.",
         Unknown.NOT_ANSWERED: "The external check gave no answer.",
+        Unknown.NOT_SANITISED: "The file was not sanitised as these rules ask for: what would be left is not known.",
         Unknown.NOT_READABLE: "The decision was written by another release and cannot be read.",
     }
 )
@@ -269,6 +271,8 @@ def _gaps(
         yield from _policy_gaps(facts, rules, {failure.check for failure in failed})
     if rules.scan and facts.scanned is None and not (facts.listed is not None and facts.listed.is_allowed):
         yield "malware", rules.check_modes.malware, Unknown.NOT_SCANNED
+    if rules.sanitise is not None and (facts.sanitised is None or rules.sanitise != earlier.sanitise):
+        yield "sanitise", Mode.ENFORCE, Unknown.NOT_SANITISED
     if rules.external_checks:
         yield from _external_gaps(facts, earlier, rules)
 

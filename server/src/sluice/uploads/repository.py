@@ -272,6 +272,7 @@ async def add_pending(connection: AsyncConnection, file: PendingFile, plan_month
     """Insert the row of a file whose object does not exist yet; it counts in `plan_month`, if in any."""
     permit = file.uploader.permit
     counted = {"plan_month": plan_month, "upload_token_id": None if permit is None else permit.token_id}
+    counted["sanitised_file_id"] = file.sanitised_file_id
     await file_rows.add_pending(connection, _pending_row(file) | counted, file.lease)
 
 
@@ -356,6 +357,13 @@ def _pending_row(file: PendingFile) -> dict[str, Any]:
     }
 
 
+def _mode_of(decision: Decision) -> str:
+    sanitised = decision.facts.sanitised
+    if sanitised is not None and sanitised.stored_file_id is not None:
+        return "original"
+    return "full" if decision.all_checks else "store"
+
+
 def decision_record(decision: Decision) -> DecisionRecord:
     """Return the decision as it is logged."""
     rejection, scanned = decision.rejection, decision.facts.scanned
@@ -368,7 +376,7 @@ def decision_record(decision: Decision) -> DecisionRecord:
         tenant_id=decision.tenant_id,
         file_id=decision.file_id,
         context_key=decision.context_key,
-        mode="full" if decision.all_checks else "store",
+        mode=_mode_of(decision),
         rules=decision.rules.to_json(),
         rules_version=decision.rules.version,
         facts=decision.facts.to_json(),

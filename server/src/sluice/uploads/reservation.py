@@ -60,9 +60,11 @@ async def reserve_at_once(file: PendingFile, database: Database) -> bool:
     """Claim the file's bytes and write its row in one statement; return False, with nothing changed, if that cannot be.
 
     It can if there is room, neither a plan nor an upload token counts the file, it may be stored twice, its bytes came
-    in one request, and caller, context and bucket have the versions it was judged by.
+    in one request, it is no original of another file, and caller, context and bucket have the versions it was judged by.
     """
     if file.counts or file.is_unique or file.uploader.permit is not None or file.attempt is not None:
+        return False
+    if file.sanitised_file_id is not None:
         return False
     if not await repository.reserve(database, file):
         return False
@@ -130,11 +132,11 @@ async def store(file: PendingFile, put: SpeculativePut, database: Database, *, s
             await put.finish(file.content_type)
         failpoint("store.done")
     except StoreFull as fault:
-        await _release(file, put.store, database)
+        await release(file, put.store, database)
         raise StorageFull from fault
     except (StoreError, TimeoutError) as fault:
         log.warning("store_failed", file_id=file.file_id, storage_config_id=file.storage_config_id, fault=str(fault))
-        await _release(file, put.store, database, bucket_failed=True)
+        await release(file, put.store, database, bucket_failed=True)
         raise ServiceUnavailable(fault.part if isinstance(fault, StoreError) else "storage") from fault
 
 
@@ -160,7 +162,7 @@ async def record(
         raise ServiceUnavailable("storage")
 
 
-async def _release(file: PendingFile, to: ObjectStore, database: Database, *, bucket_failed: bool = False) -> None:
+async def release(file: PendingFile, to: ObjectStore, database: Database, *, bucket_failed: bool = False) -> None:
     """Give back what was claimed. What fails here, the worker does when the lease is over.
 
     With `bucket_failed`, the worker watches the bucket from now on.

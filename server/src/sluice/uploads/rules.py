@@ -6,8 +6,9 @@ interface: extension, size, rate, plan, quota, integrity, blank, malware; polici
 same facts.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, Literal
 
 from sluice.contexts.policies import Mode
@@ -15,7 +16,7 @@ from sluice.hash_lists.entry import NAMES, ListedHash
 from sluice.uploads import policies
 from sluice.uploads.examined import ExamineFact, Fault, faults, faults_of_checks, unreported
 from sluice.uploads.reasons import EXTERNAL, WORDS, Reason
-from sluice.uploads.values import Facts, HashListFact, Rejection, Rules, ScanFact
+from sluice.uploads.values import Facts, HashListFact, Rejection, Rules, SanitisedFact, ScanFact, SentFailure
 from sluice_inspect.report import Outcome
 
 CheckOutcome = Literal["pass", "fail", "would_fail", "not_run", "off", "error"]
@@ -42,10 +43,29 @@ CHECKS: Final = (
     "blank",
     *policies.CONTENT_CHECKS,
     "malware",
+    "sanitise",
     "storage",
 )
 
 
+_MALWARE: Final = CHECKS.index("malware")
+# Policies that judge what was sent, and not what is stored: what they find cannot be taken out of a file.
+_OF_SENT: Final = "policy.encrypted"
+_OF_STORED: Final = frozenset({"quota", *policies.CONTENT_CHECKS}) - {_OF_SENT}
+_CONTENT_OF_SENT: Final = frozenset({*INTEGRITY_CHECKS, "blank", "malware"})
+# Why a file could not be sanitised.
+NOT_SANITISED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "format": "files of this format cannot be sanitised",
+        "damaged": "the file is damaged",
+        "encrypted": "the file is protected by a password",
+        "too_complex": "it takes more time or memory than the limits allow",
+        "too_large": "the file is too large",
+        "signed": "the file is signed, and its signature would be broken",
+        "empty": "nothing would be left of the file",
+        "inseparable": "it cannot be told apart from the content",
+    }
+)
 _STRICTEST_FIRST: Final = (Mode.ENFORCE, Mode.QUARANTINE, Mode.REPORT)
 _PYTHON: Final = "python"  # the operator's own checks: each is the check `python.NAME`
 _MODES: Final = {"reject": Mode.ENFORCE, "quarantine": Mode.QUARANTINE, "report": Mode.REPORT}
@@ -112,6 +132,7 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield from judge_content(facts, rules)
     yield from judge_members(facts)
     yield from judge_scan(facts, rules)
+    yield from judge_sanitising(facts, rules)
     yield from judge_external(facts, rules)
 
 
@@ -135,7 +156,8 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
         elif mode is Mode.OFF:
             results.append(CheckResult(name, mode, "off"))
         else:
-            results.append(CheckResult(name, mode, "pass" if _is_measured(name, facts, found) else "not_run"))
+            is_made = _is_measured(name, facts, found) and (is_as_stored(facts, rules) or name not in _OF_STORED)
+            results.append(CheckResult(name, mode, "pass" if is_made else "not_run"))
     if facts.external:
         silent = {f"{EXTERNAL}.{fact.name}" for fact in facts.external if fact.verdict is None}
         results = [replace(each, outcome="error") if each.name in silent else each for each in results]
@@ -144,6 +166,8 @@ def judge_all(facts: Facts, rules: Rules, *, failed: Rejection | None = None) ->
 
 def mode_of(check: str, rules: Rules) -> Mode | None:
     """Return the mode of a check under `rules`; None for a policy that is not set."""
+    if check == "sanitise":
+        return None if rules.sanitise is None else Mode.ENFORCE
     if check.startswith("policy."):
         policy = getattr(rules.policies, check.removeprefix("policy."))
         return None if policy is None else policy.mode
@@ -182,6 +206,7 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
         "policy.duplicates": facts.duplicate_of,
         "hash_list": facts.listed,
         "malware": facts.scanned or (facts.listed is not None and facts.listed.is_allowed) or None,
+        "sanitise": facts.sanitised,
         "storage": None,  # no fact: a file that was stored has an id
     }
     if check in measured:
@@ -243,11 +268,12 @@ def judge_limits(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(
             Reason.MONTHLY_LIMIT_EXCEEDED, detail, plan.resets_in, plan.limit, found=plan.used, expected=expected
         )
-    if rules.quota_bytes is not None and used is not None and used + facts.size_bytes > rules.quota_bytes:
-        detail = f"{used} of {rules.quota_bytes} bytes are used, the file has {facts.size_bytes}"
-        yield Rejection(
-            Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + facts.size_bytes, expected={"max": rules.quota_bytes}
-        )
+    quota, size = rules.quota_bytes if is_as_stored(facts, rules) else None, facts.size_bytes
+    if facts.sanitised is not None and keeps_original(facts.sanitised, rules):
+        size += facts.sanitised.sent_size_bytes
+    if quota is not None and used is not None and used + size > quota:
+        detail = f"{used} of {quota} bytes are used, the file has {size}"
+        yield Rejection(Reason.STORAGE_QUOTA_EXCEEDED, detail, found=used + size, expected={"max": quota})
     if facts.listed is not None and facts.listed.own is not None and facts.listed.own.list == "deny":
         yield denial_of(facts.listed.own)
     duplicates = rules.policies.duplicates
@@ -261,7 +287,8 @@ def judge_content(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     if facts.examined is not None:
         yield from _judge_check(facts.examined, facts, rules)
         if rules.policies.content_modes:
-            yield from policies.judge_content(facts, rules.policies)
+            found = policies.judge_content(facts, rules.policies)
+            yield from found if is_as_stored(facts, rules) else (each for each in found if each.check == _OF_SENT)
         yield from _judge_checks_in_python(facts.examined)
 
 
@@ -374,6 +401,42 @@ def judge_external(facts: Facts, rules: Rules) -> Iterator[Rejection]:
         yield Rejection(Reason.REJECTED_BY_CHECK, detail, found=fact.code, mode=mode, external_check=rule.check)
 
 
+def failures_of_sent(judged: Judged) -> tuple[SentFailure, ...]:
+    """Return the checks of the content that a file fails before it is sanitised."""
+    return tuple(
+        SentFailure(each.reason, each.detail, each.mode, each.check)
+        for each in judged.failures
+        if each.check in _CONTENT_OF_SENT or each.check.startswith(f"{_PYTHON}.")
+    )
+
+
+def judge_sanitising(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield that the file could not be sanitised, or what was found in it before."""
+    if rules.sanitise is not None and facts.sanitised is not None and facts.sanitised.why:
+        removals, why = ", ".join(rules.sanitise.remove), facts.sanitised.why
+        detail = f"{removals} cannot be taken out of it: {NOT_SANITISED.get(why, why)}"
+        yield Rejection(Reason.CANNOT_SANITISE, detail, found=why)
+    if facts.sanitised is not None and facts.sanitised.stored_file_id is not None:
+        detail = f"it was sent, and the file {facts.sanitised.stored_file_id} made of it"
+        yield Rejection(Reason.ORIGINAL_KEPT, detail, found=facts.sanitised.stored_file_id, mode=Mode.QUARANTINE)
+    if facts.sanitised is not None and facts.sanitised.sent_failures:
+        again = {each.check for each in (*judge_content(facts, rules), *judge_scan(facts, rules))}
+        for sent in facts.sanitised.sent_failures:
+            if sent.check not in again:
+                detail = f"before it was sanitised: {sent.detail}"
+                yield Rejection(sent.reason, detail, mode=sent.mode, external_check=sent.check)
+
+
+def is_as_stored(facts: Facts, rules: Rules) -> bool:
+    """Return whether the facts are of the bytes that would be stored, and not of those that are yet to be sanitised."""
+    return rules.sanitise is None or (facts.sanitised is not None and facts.sanitised.is_done)
+
+
+def keeps_original(sanitised: SanitisedFact, rules: Rules) -> bool:
+    """Return whether what was sent is kept, since something was taken out of it."""
+    return rules.sanitise is not None and rules.sanitise.original == "quarantine" and bool(sanitised.removed)
+
+
 def lacks_answer(facts: Facts, rules: Rules) -> bool:
     """Return whether there is no verdict since an external check whose rule is `refuse` gave no answer."""
     refusing = {rule.name for rule in rules.external_checks if rule.without_answer == "refuse"}
@@ -388,7 +451,8 @@ def checks_of(rules: Rules, facts: Facts | None = None) -> tuple[str, ...]:
     in_python = () if facts is None else _checks_in_python(facts)
     if not in_python and not rules.external_checks:
         return CHECKS
-    return (*CHECKS[:-2], *in_python, CHECKS[-2], *(rule.check for rule in rules.external_checks), CHECKS[-1])
+    before, after = CHECKS[:_MALWARE], CHECKS[_MALWARE:-1]
+    return (*before, *in_python, *after, *(rule.check for rule in rules.external_checks), CHECKS[-1])
 
 
 if {words.check for words in WORDS.values()} - {*CHECKS, EXTERNAL}:

@@ -53,6 +53,18 @@ _ACTIVE_CONTENT_KEYS: Final[Mapping[str, str]] = MappingProxyType(
     | dict.fromkeys(("link.external", "xinclude", "template.remote"), "links")
     | dict.fromkeys(("package", "object.ole", "object.activex", "altchunk"), "embedded")
 )
+# The sentence for each cause why a file cannot be sanitised; the others have the plain one.
+_NOT_SANITISED_KEYS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "format": "cannot_sanitise.format",
+        "signed": "cannot_sanitise.signed",
+        "empty": "cannot_sanitise.empty",
+        "encrypted": "encrypted_file.plain",
+        "damaged": "corrupt_file.plain",
+        "too_complex": "validation_limits_exceeded.plain",
+        "too_large": "file_too_large.plain",
+    }
+)
 
 
 def sentence_for(rejection: Rejection, facts: Facts, rules: Rules) -> Sentence:
@@ -72,6 +84,8 @@ def sentence_for(rejection: Rejection, facts: Facts, rules: Rules) -> Sentence:
             return _of_quota(facts, rules)
         case Reason.DENIED_FILE:
             return _plain(reason)
+        case Reason.CANNOT_SANITISE:
+            return Sentence(_NOT_SANITISED_KEYS.get(str(rejection.found), "cannot_sanitise.plain"))
         case Reason.REJECTED_BY_CHECK | Reason.CHECK_UNANSWERED:
             return _of_external(rejection, facts)
         case _ if reason in _POLICY_REASONS:

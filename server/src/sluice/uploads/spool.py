@@ -21,6 +21,7 @@ from sluice.observe.metrics import UPLOADS_WAITING_FOR_SPOOL
 from sluice_inspect.sandbox.fair_queue import FairQueue
 from sluice_inspect.sandbox.sealed import Sealed
 
+ROOMLESS_BYTES: Final = 4 * 1_048_576  # a file up to here never waits for room in the spool
 _BATCH_BYTES: Final = 512 * 1024
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
@@ -264,6 +265,18 @@ class SpoolRoom:
         if not self._used[room.tenant_id]:
             del self._used[room.tenant_id]
         self._queue.refresh()
+
+    def take_more(self, tenant_id: str, size: int) -> Room:
+        """Return room for an upload that has some, to be given back by shrinking it to 0; raise `SpoolBusy`.
+
+        It does not wait: two that wait for more could wait for each other. So one may get more than its tenant's share.
+        """
+        wanted = size if size > ROOMLESS_BYTES else 0
+        if wanted > self._free:
+            raise SpoolBusy
+        self._free -= wanted
+        self._used[tenant_id] += wanted
+        return Room(tenant_id, wanted)
 
     def put_back(self, room: Room) -> None:
         """Give all of it back."""

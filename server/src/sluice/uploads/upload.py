@@ -3,6 +3,7 @@
     receive   the form's parts in any order: fields are checked, bytes go to a spool; name and size are checked early
     admit     rate limit, monthly plan, storage quota, hash lists
     inspect   the file check and the malware scan, at the same time, on the same sealed bytes (`inspection`)
+    sanitise  take out what the context does not want to store, and inspect what is left (`sanitising`)
     ask       the external checks of the context, if it has some and nothing rejected the file (`external_checks`)
     commit    reserve room and write the row, store the object, record the file and its decision (`reservation`)
 
@@ -51,16 +52,19 @@ from sluice.uploads.idempotency import claim_key, find_rejected, releasing
 from sluice.uploads.inspection import LookUpMembers, inspect
 from sluice.uploads.rate_limit import hold_place
 from sluice.uploads.report import VerdictReport
-from sluice.uploads.reservation import ClaimLost, record, reserve_at_once, reserve_step_by_step, store
+from sluice.uploads.reservation import ClaimLost, record, release, reserve_at_once, reserve_step_by_step, store
 from sluice.uploads.rules import (
     Judged,
+    failures_of_sent,
     first_of_mode,
     judge,
     judge_external,
     judge_limits,
     judge_name_and_size,
+    keeps_original,
     lacks_answer,
 )
+from sluice.uploads.sanitising import SpooledFile, sanitise_file
 from sluice.uploads.slots import NoQuestionFree, UploadSlots
 from sluice.uploads.snapshot import ReadPrincipal, SnapshotCache, UploadSnapshot
 from sluice.uploads.speculative_put import SpeculativePut, prepare_put
@@ -77,6 +81,7 @@ from sluice.uploads.values import (
     ReceivedFile,
     Rejection,
     Rules,
+    SanitisedFact,
     Stored,
     Usage,
     VerdictOutcome,
@@ -156,6 +161,8 @@ class Upload:
         self._permit = snapshot.principal.permit  # as this request was let in
         self._is_counted = self._permit is None or self._permit.is_counted
         self._asked: tuple[ExternalFact, ...] = ()
+        self._sanitised: SpooledFile | None = None
+        self._sent: tuple[Facts, ReceivedFile] | None = None  # which is kept, since it was sanitised
         self._asked_report_id: str | None = None  # which the questions to external checks had
         announced = LARGEST_FILE_BYTES if purpose.declared_bytes is None else purpose.declared_bytes
         self._form = UploadForm(engines.make_spool, engines.room, snapshot.principal.tenant_id, announced)
@@ -220,6 +227,7 @@ class Upload:
         """Release the bytes. A second call is a no-op."""
         self.snapshot.close()
         self._form.close()
+        self._keep_sanitised(None)
 
     @property
     def _most_bytes(self) -> int:
@@ -314,48 +322,102 @@ class Upload:
         facts = await self._with_listed(facts, file.sealed, snapshot)
         facts = self._with_usage(facts, caller, snapshot, snapshot.usage)
         async with self._engines.slots.hold_inspection(self._token_id):
-            judged = await inspect(
-                judge(facts, snapshot.rules),
-                file.sealed,
-                caller.tenant_id,
-                snapshot.rules,
-                sandbox=self._engines.sandbox,
-                scanner=self._engines.scanner,
-                on_checked=lambda _content_type: None,
-                look_up_members=self._members_of(file.sealed, snapshot),
-                all_checks=True,
-            )
+            judged = await self._inspect(judge(facts, snapshot.rules), file.sealed, snapshot, all_checks=True)
+            if snapshot.rules.sanitise is not None:
+                judged, file = await self._sanitise(judged, file, snapshot, all_checks=True)
         if snapshot.rules.external_checks:
             judged = await self._ask(judged, file, caller, snapshot)
         await self.snapshot.require_current()
         return self._report(self._decision(judged, caller, snapshot))
 
     async def _process(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> Stored:
+        self._sent = None  # of an earlier try
         judged = await self._judge_received(_facts_of(file), caller, snapshot)
         async with hold_place(self._engines.limiter, snapshot.context) as rate:
             judged = await self._admit(judged, caller, snapshot, rate, file.sealed)
+            all_checks, rules = self._purpose.all_checks, snapshot.rules
             put = prepare_put(file, snapshot, self._engines.stores, self._engines.clock())
             try:
                 async with self._engines.slots.hold_inspection(self._token_id):
-                    judged = await inspect(
-                        judged,
-                        file.sealed,
-                        caller.tenant_id,
-                        snapshot.rules,
-                        sandbox=self._engines.sandbox,
-                        scanner=self._engines.scanner,
-                        look_up_members=self._members_of(file.sealed, snapshot),
-                        # A large object is sent during the scan, and appears after the verdict. No byte of it leaves
-                        # while an external check has yet to be asked.
-                        on_checked=put.start if not snapshot.rules.external_checks else lambda _content_type: None,
-                        all_checks=self._purpose.all_checks,
+                    # A large object is sent during the scan, and appears after the verdict. No byte of it leaves while
+                    # an external check has yet to be asked, and none of what is yet to be sanitised.
+                    on_checked = put.start if not rules.external_checks and rules.sanitise is None else None
+                    judged = await self._inspect(
+                        judged, file.sealed, snapshot, on_checked=on_checked, all_checks=all_checks
                     )
-                if snapshot.rules.external_checks:
+                    if rules.sanitise is not None:
+                        judged, file = await self._sanitise(judged, file, snapshot, all_checks=all_checks)
+                        put = prepare_put(file, snapshot, self._engines.stores, self._engines.clock())
+                if rules.external_checks:
                     judged = await self._ask(judged, file, caller, snapshot)
                 judged = await self._require_passing(judged, caller, snapshot, is_last=True)
                 return await self._commit(judged, file, caller, snapshot, put)
             finally:
                 await put.cancel()
+
+    async def _inspect(
+        self,
+        judged: Judged,
+        sealed: Sealed,
+        snapshot: ContextSnapshot,
+        *,
+        on_checked: Callable[[str], None] | None = None,
+        all_checks: bool,
+    ) -> Judged:
+        return await inspect(
+            judged,
+            sealed,
+            snapshot.context.tenant_id,
+            snapshot.rules,
+            sandbox=self._engines.sandbox,
+            scanner=self._engines.scanner,
+            on_checked=on_checked or (lambda _content_type: None),
+            look_up_members=self._members_of(sealed, snapshot),
+            all_checks=all_checks,
+        )
+
+    async def _sanitise(
+        self, judged: Judged, file: ReceivedFile, snapshot: ContextSnapshot, *, all_checks: bool
+    ) -> tuple[Judged, ReceivedFile]:
+        """Take out of the file what its context wants, and judge what is left as what was sent; return both.
+
+        A file that is rejected already stays as it is. Raise `ServiceUnavailable`, `SpoolBusy` or `StorageFull`.
+        """
+        engines, rules, tenant_id = self._engines, snapshot.rules, snapshot.context.tenant_id
+        if rules.sanitise is None or judged.rejection is not None:
+            return judged, file
+        fact, spooled = await sanitise_file(
+            file,
+            rules.sanitise,
+            sandbox=engines.sandbox,
+            tenant_id=tenant_id,
+            make_spool=engines.make_spool,
+            room=engines.room,
+        )
+        self._keep_sanitised(spooled)
+        self._sent = (judged.facts, file) if keeps_original(fact, rules) else None
+        if spooled is None:
+            return judge(replace(judged.facts, sanitised=fact), rules), file
+        sealed, fact = spooled.file.sealed, replace(fact, sent_failures=failures_of_sent(judged))
+        facts = replace(
+            judged.facts,
+            size_bytes=sealed.size,
+            sha256=sealed.sha256.hex(),
+            examined=None,
+            scanned=None,
+            sanitised=fact,
+        )
+        facts = await self._with_listed(await self._with_duplicate(facts, snapshot), sealed, snapshot)
+        judged = judge(facts, rules)
+        if judged.rejection is None or all_checks:
+            judged = await self._inspect(judged, sealed, snapshot, all_checks=all_checks)
+        return judge(judged.facts, rules), spooled.file
+
+    def _keep_sanitised(self, spooled: SpooledFile | None) -> None:
+        """Keep the bytes of a sanitised file until the upload ends, instead of those of an earlier try."""
+        if self._sanitised is not None:
+            self._sanitised.close()
+        self._sanitised = spooled
 
     async def _ask(self, judged: Judged, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> Judged:
         """Add what the external checks say and judge it; a file that is rejected already gets no question.
@@ -426,19 +488,25 @@ class Upload:
         """Store a file that broke no rule. No transaction is open while bytes move."""
         judged = await self._require_not_denied(judged, file.sealed, caller, snapshot)
         engines, limits = self._engines, self._engines.limits
+        original = self._original_of(put.location.file_id, caller, snapshot)
+        if original is not None and judged.facts.sanitised is not None:
+            fact = replace(judged.facts.sanitised, original_file_id=original.pending.file_id)
+            judged = replace(judged, facts=replace(judged.facts, sanitised=fact))
         facts, decision = judged.facts, self._decision(judged, caller, snapshot, file_id=put.location.file_id)
         attempt = self._purpose.attempt
         pending = PendingFile.of(put.location, decision, file, snapshot, lease=limits.lease, attempt=attempt)
-        claim = self._claim
-        if claim is not None or not await reserve_at_once(pending, engines.database):
-            await self.snapshot.require_current()
-            try:
-                await reserve_step_by_step(pending, engines.database, limits.free_uploads_per_month, claim)
-            except ClaimLost as lost:
-                rejection = lost.to_rejection(snapshot.usage, free_limit=limits.free_uploads_per_month)
-                raise await self._reject(rejection, judged, caller, snapshot) from lost
-        await store(pending, put, engines.database, seconds=limits.lease.total_seconds() * _STORE_SHARE_OF_LEASE)
+        if original is not None:
+            await self._reserve_and_store(original.pending, original.put, None, judged, caller, snapshot)
+        try:
+            await self._reserve_and_store(pending, put, self._claim, judged, caller, snapshot)
+        except Exception:
+            if original is not None:
+                await release(original.pending, original.put.store, engines.database)
+            raise
         life = limits.test_file_life if caller.is_test else None
+        if original is not None:
+            # First: if the server ends between the two, nothing is lost, and the sender sends the file again.
+            await record(original.decision, original.pending, original.put.store, engines.database, life=life)
         await record(decision, pending, put.store, engines.database, life=life)
         for failure in decision.failures:
             TOLERATED_FAILURES.labels(failure.counted_as, failure.mode).inc()
@@ -455,6 +523,45 @@ class Upload:
             rate_limit=snapshot.context.upload_rate_limit,
         )
 
+    async def _reserve_and_store(  # noqa: PLR0917  (what `_commit` has)
+        self,
+        pending: PendingFile,
+        put: SpeculativePut,
+        claim: KeyClaim | None,
+        judged: Judged,
+        caller: Principal,
+        snapshot: ContextSnapshot,
+    ) -> None:
+        """Claim all that the file needs, and store its object; raise with nothing claimed and nothing stored."""
+        database, limits = self._engines.database, self._engines.limits
+        if claim is not None or not await reserve_at_once(pending, database):
+            await self.snapshot.require_current()
+            try:
+                await reserve_step_by_step(pending, database, limits.free_uploads_per_month, claim)
+            except ClaimLost as lost:
+                rejection = lost.to_rejection(snapshot.usage, free_limit=limits.free_uploads_per_month)
+                raise await self._reject(rejection, judged, caller, snapshot) from lost
+        await store(pending, put, database, seconds=limits.lease.total_seconds() * _STORE_SHARE_OF_LEASE)
+
+    def _original_of(self, file_id: str, caller: Principal, snapshot: ContextSnapshot) -> "_Original | None":
+        """Return what was sent as a file of its own, in quarantine; None if it is not kept. Nothing is claimed yet.
+
+        It counts against the quota, and neither against a plan nor an upload token.
+        """
+        if self._sent is None:
+            return None
+        engines, (facts, file) = self._engines, self._sent
+        sealed = file.sealed
+        fact = SanitisedFact(sealed.sha256.hex(), sealed.size, stored_file_id=file_id)
+        put = prepare_put(file, snapshot, engines.stores, engines.clock())
+        judged = judge(replace(facts, plan=None, duplicate_of=None, sanitised=fact), snapshot.rules)
+        decision = self._decision(judged, caller, snapshot, file_id=put.location.file_id)
+        decision = replace(decision, report_id=new_id("rep", decision.created_at))
+        pending = PendingFile.of(put.location, decision, file, snapshot, lease=engines.limits.lease, attempt=None)
+        uploader = replace(caller, permit=None)
+        pending = replace(pending, uploader=uploader, is_unique=False, sanitised_file_id=file_id)
+        return _Original(pending, decision, put)
+
     async def _require_not_denied(
         self, judged: Judged, sealed: Sealed, caller: Principal, snapshot: ContextSnapshot
     ) -> Judged:
@@ -464,7 +571,9 @@ class Upload:
         """
         if judged.facts.listed is None or "sha256" not in snapshot.hash_algorithms.deny:
             return judged
-        found = await look_up(self._engines.database, caller.tenant_id, sealed, {"sha256"})
+        fact = judged.facts.sanitised
+        also = [] if fact is None or not fact.removed else [bytes.fromhex(fact.sent_sha256)]
+        found = await look_up(self._engines.database, caller.tenant_id, sealed, {"sha256"}, also=also)
         if found.own is None or found.own.list != "deny":
             return judged
         listed = replace(judged.facts.listed, entries=(*found.entries, *judged.facts.listed.entries))
@@ -606,6 +715,15 @@ class Upload:
 
     def _report(self, decision: Decision) -> VerdictReport:
         return VerdictReport.of(repository.decision_record(decision), is_dry_run=not self._purpose.stores)
+
+
+@dataclass(frozen=True, slots=True)
+class _Original:
+    """What was sent of a file that was sanitised, about to be stored in quarantine."""
+
+    pending: PendingFile
+    decision: Decision
+    put: SpeculativePut
 
 
 def _judged_received(facts: Facts, rules: Rules) -> Judged:

@@ -22,6 +22,7 @@ from sluice.contexts.policies import (
     check_modes_of,
     policies_of,
 )
+from sluice.contexts.sanitising import Sanitise, sanitise_of
 from sluice.errors import FileRejected, LimitExceeded
 from sluice.hash_lists import ListedHash
 from sluice.hash_lists.entry import NO_ENTRIES, ListedAlgorithms, choose
@@ -29,7 +30,7 @@ from sluice.scanner import EngineVersion, SingleResult, version_of
 from sluice.tenants import Plan
 from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
-from sluice.uploads.reasons import EXTERNAL, LIMIT_REASONS, WORDS, Reason
+from sluice.uploads.reasons import EXTERNAL, LIMIT_REASONS, WORDS, Reason, stored_reason
 from sluice_inspect.check_results import CheckFinding, CheckResult, parse_results
 from sluice_inspect.report import Report
 from sluice_inspect.sandbox.sealed import Sealed
@@ -82,6 +83,7 @@ class Rules:
     check_modes: CheckModes = ALL_ENFORCED
     policies: Policies = NO_POLICIES
     external_checks: tuple[ExternalRule, ...] = ()
+    sanitise: Sanitise | None = None
 
     @classmethod
     def of(cls, context: Context) -> Self:
@@ -98,6 +100,7 @@ class Rules:
             check_modes=context.check_modes,
             policies=context.policies,
             external_checks=tuple(map(ExternalRule.of, context.external_checks)),
+            sanitise=context.sanitise,
         )
 
     def narrowed(self, permit: UploadPermit) -> Self:
@@ -118,6 +121,10 @@ class Rules:
             plain["external_checks"] = [asdict(each) for each in self.external_checks]
         else:
             del plain["external_checks"]
+        if self.sanitise is not None:
+            plain["sanitise"] = self.sanitise.to_json()
+        else:
+            del plain["sanitise"]
         return plain | {
             "rate": None if self.rate is None else asdict(self.rate),
             "check_modes": {} if self.check_modes is ALL_ENFORCED else self.check_modes.to_json(),
@@ -142,6 +149,7 @@ class Rules:
             external_checks=tuple(
                 ExternalRule(**{**each, "mode": Mode(each["mode"])}) for each in raw.get("external_checks", ())
             ),
+            sanitise=sanitise_of(raw.get("sanitise")),
         )
 
 
@@ -255,6 +263,39 @@ class ExternalFact:
 
 
 @dataclass(frozen=True, slots=True)
+class SentFailure:
+    """A check that what was sent fails, without being rejected for it."""
+
+    reason: Reason
+    detail: str
+    mode: Mode
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class SanitisedFact:
+    """What was taken out of a file, and what was sent: all other facts are those of the file without it.
+
+    `why` is empty, or says why the file could not be sanitised: then all facts are those of what was sent. So they are
+    if `stored_file_id` is there: the decision is on the original of that file. `original_file_id` is that of the
+    original, if it is kept.
+    """
+
+    sent_sha256: str
+    sent_size_bytes: int
+    removed: tuple[str, ...] = ()
+    why: str = ""
+    sent_failures: tuple[SentFailure, ...] = ()
+    original_file_id: str | None = None
+    stored_file_id: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the facts are those of the file without what was taken out."""
+        return not self.why and self.stored_file_id is None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of one upload that were measured so far; None is not measured yet.
 
@@ -280,6 +321,8 @@ class Facts:
     """What hash lists say of the file; None if they were not asked."""
     external: tuple[ExternalFact, ...] = ()
     """What the external checks said, of those that were asked."""
+    sanitised: SanitisedFact | None = None
+    """What was taken out before it is stored; None if that was not tried."""
 
     @property
     def report(self) -> Report | None:
@@ -292,6 +335,11 @@ class Facts:
         report = self.report
         return "application/octet-stream" if report is None else report.content_type
 
+    @property
+    def sent_sha256(self) -> str | None:
+        """Digest of the bytes that were sent; None while they are still coming."""
+        return self.sha256 if self.sanitised is None else self.sanitised.sent_sha256
+
     def to_json(self) -> dict[str, Any]:
         """Return the facts for the decision log."""
         # Every fact is flat, so no deep copy is needed.
@@ -299,10 +347,6 @@ class Facts:
         for name in ("rate", "plan", "examined", "scanned"):
             fact = plain[name]
             plain[name] = None if fact is None else {inner: getattr(fact, inner) for inner in fact.__slots__}
-        if self.external:
-            plain["external"] = [asdict(one) for one in self.external]
-        else:
-            del plain["external"]
         if self.examined is not None:
             del plain["examined"]["checks"]
             if self.examined.checks:
@@ -316,10 +360,16 @@ class Facts:
                     plain["scanned"][name] = [asdict(one) for one in parts]
             if not self.scanned.quarantines:
                 del plain["scanned"]["quarantines"]
-        if self.listed is None:
-            del plain["listed"]
-        else:
-            plain["listed"] = self.listed.to_json()
+        rare = {
+            "external": [asdict(one) for one in self.external],
+            "listed": self.listed and self.listed.to_json(),
+            "sanitised": self.sanitised and asdict(self.sanitised),
+        }
+        for name, fact in rare.items():
+            if fact:
+                plain[name] = fact
+            else:
+                del plain[name]
         return plain
 
     @classmethod
@@ -340,12 +390,23 @@ class Facts:
             is_whole=raw.get("is_whole", raw.get("sha256") is not None),
             listed=None if raw.get("listed") is None else HashListFact.from_json(raw["listed"]),
             external=tuple(ExternalFact(**_known(ExternalFact, one)) for one in raw.get("external", ())),
+            sanitised=None if raw.get("sanitised") is None else _stored_sanitising(raw["sanitised"]),
         )
 
 
 def _known(kind: type, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a stored value that this release knows: the next one may have written others."""
     return {name: value for name, value in stored.items() if name in kind.__slots__}  # type: ignore[attr-defined]
+
+
+def _stored_sanitising(sanitised: Mapping[str, Any]) -> SanitisedFact:
+    known = _known(SanitisedFact, sanitised)
+    failures = tuple(
+        SentFailure(reason, each["detail"], Mode(each["mode"]), each["check"])
+        for each in known.get("sent_failures", ())
+        if (reason := stored_reason(each["reason"])) is not None
+    )
+    return SanitisedFact(**{**known, "removed": tuple(known["removed"]), "sent_failures": failures})
 
 
 def _stored_scan(scanned: Mapping[str, Any]) -> ScanFact:
@@ -551,6 +612,8 @@ class PendingFile:
     versions: Versions
     attempt: Attempt | None = None
     """The attempt of the resumable upload that it comes from, None of any other."""
+    sanitised_file_id: str | None = None
+    """Of an original that is kept, the file that was made of it."""
 
     @classmethod
     def of(

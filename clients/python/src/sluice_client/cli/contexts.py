@@ -30,6 +30,15 @@ Rate = Annotated[
         "--rate", metavar="UPLOADS/SECONDS", help="Most uploads in any such time, as 10/60; `none`: unlimited."
     ),
 ]
+Sanitise = Annotated[
+    str | None,
+    typer.Option(
+        "--sanitise",
+        metavar="WHAT",
+        help="What is taken out of every file: metadata, active_content or pixels, several with commas; `none`: nothing. "
+        "Signed documents are then rejected; what else is possible is set with `--field`.",
+    ),
+]
 # Options whose names are not those of their fields.
 _OPTIONS: Final = {
     "display_name": "--name",
@@ -53,6 +62,8 @@ def with_rules(operation: str) -> Callable[[Callable[..., Any]], Callable[..., A
         Parameter(name, KEYWORD_ONLY, default=None, annotation=_option(name, one)) for name, one in fields.items()
     ]
     options.append(Parameter("upload_rate_limit", KEYWORD_ONLY, default=None, annotation=Rate))
+    if operation != "replay":
+        options.append(Parameter("sanitise", KEYWORD_ONLY, default=None, annotation=Sanitise))
 
     def wrapped(command: Callable[..., Any]) -> Callable[..., Any]:
         own = [one for one in signature(command, eval_str=True).parameters.values() if one.name != "rules"]
@@ -97,6 +108,8 @@ def _value(name: str, value: Any, fields: Mapping[str, Any]) -> Any:
         if value != _NULL and not (len(numbers) == _NUMBERS and all(one.isdecimal() for one in numbers)):
             raise typer.BadParameter("expected uploads/seconds such as 10/60, or none", param_hint="--rate")
         return None if value == _NULL else {"max_uploads": int(numbers[0]), "window_seconds": int(numbers[1])}
+    if name == "sanitise":
+        return None if value == _NULL else {"remove": value.split(",")}
     if fields[name].get("nullable") and value == _NULL:
         return None
     if fields[name]["type"] == "integer" and isinstance(value, str):

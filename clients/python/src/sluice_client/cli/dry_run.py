@@ -61,6 +61,8 @@ class Printer:
         for check in reported.report.get("checks", ()):
             if check["outcome"] in _FAILED:
                 output.line(f"    {check['name']} ({check['outcome'].replace('_', ' ')}): {_explained(check)}")
+        if removed := (reported.report.get("sanitised") or {}).get("removed"):
+            output.line(f"    taken out: {', '.join(removed)}")
         if reason:
             output.line(f"    {reported.report['message']}")
 

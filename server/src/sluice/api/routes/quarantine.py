@@ -12,7 +12,7 @@ from sluice.api.documented import BODY, SCOPED, headers_of, responses
 from sluice.api.parameters import DIGITS, ByCaller, Caller, Services
 from sluice.api.route import GuardedRoute
 from sluice.api.routes.downloads import PREVIEW_SIDES, PreviewSize, begun, preview_response
-from sluice.api.schemas.envelope import NOT_BLANK, PLAIN_LINES, Envelope, RequestBody, ResponseBody
+from sluice.api.schemas.envelope import NOT_BLANK, PLAIN_LINES, Envelope, RequestBody, ResponseBody, is_none
 from sluice.api_keys.limits import context_of_list
 from sluice.audit import AuditAction
 from sluice.files import Quarantined
@@ -63,6 +63,11 @@ class QuarantinedFile(ResponseBody):
     scanned_with: str | None = Field(description="The engine of the last scan; null if there was none.")
     scanned_at: datetime | None = Field(description="When it was scanned last.")
     rescan_asked: bool = Field(description="Whether a reviewer wants it scanned, and the worker has not done it yet.")
+    sanitised_file_id: str | None = Field(
+        None,
+        exclude_if=is_none,
+        description="The stored file that sanitising made of this one, which is never released. Left out of all others.",
+    )
     first_review: FirstReview | None = Field(description="What the first of two reviewers decided; null if none has.")
 
     @classmethod
@@ -95,6 +100,7 @@ _SAME = (
     "threat",
     "scanned_with",
     "scanned_at",
+    "sanitised_file_id",
 )
 
 
@@ -200,7 +206,7 @@ async def protected_archive(by: AuditAction, file_id: str, services: Services) -
     return StreamingResponse(archive.read(chunks), media_type="application/zip", headers=headers)
 
 
-@router.post("/{file_id}/release", responses=responses(*SCOPED, *BODY, *_CONFLICTS))
+@router.post("/{file_id}/release", responses=responses(*SCOPED, *BODY, *_CONFLICTS, errors.OriginalNotReleased))
 async def release_quarantined_file(
     file_id: str, body: ReviewComment, by: ByCaller, services: Services
 ) -> Envelope[Reviewed]:

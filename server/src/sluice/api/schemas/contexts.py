@@ -22,6 +22,7 @@ from sluice.contexts.branding import clean_color, clean_logo
 from sluice.contexts.context import RetentionStart
 from sluice.contexts.external_checks import MOST_CHECKS, ExternalCheckDraft, IfUnavailable
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Mode, Policies
+from sluice.contexts.sanitising import IfSigned, OfOriginal, Removal, Sanitise
 from sluice.contexts.service import Draft
 from sluice.contexts.templates import DEFAULT_TEMPLATE, BadTemplate, validate
 
@@ -93,6 +94,7 @@ _CHECK_MODES: Final = (
 )
 _POLICIES: Final = "Further rules, each with a mode: `off`, `report`, `quarantine` or `enforce`."
 _EXTERNAL_CHECKS: Final = "URLs that are asked, at the same time, about each file that nothing else rejected."
+_SANITISE: Final = "What is taken out of every file before it is stored; null stores files as they are sent."
 
 
 def _named_once(checks: list[ExternalCheckDraft]) -> list[ExternalCheckDraft]:
@@ -150,6 +152,7 @@ class CreateContext(RequestBody):
     page_color: PageColor | None = None
     page_logo: PageLogo | None = None
     external_checks: ExternalChecks = Field(default_factory=list, description=_EXTERNAL_CHECKS)
+    sanitise: Sanitise | None = Field(None, description=_SANITISE)
 
     def draft(self) -> Draft:
         """Return the context with its defaults filled in."""
@@ -176,6 +179,7 @@ class CreateContext(RequestBody):
             page_color=self.page_color,
             page_logo=self.page_logo,
             external_checks=tuple(self.external_checks),
+            sanitise=self.sanitise,
         )
 
 
@@ -229,6 +233,7 @@ class UpdateContext(RuleChanges):
     page_sentence: PageSentence | None = None
     page_color: PageColor | None = None
     page_logo: PageLogo | None = None
+    sanitise: Sanitise | None = Field(None, description=_SANITISE)
 
     def changes(self) -> Mapping[str, Any]:
         """Return the fields that were sent, as the service takes them."""
@@ -266,6 +271,14 @@ class ExternalCheckOut(ResponseBody):
         exclude_if=is_none,
         description="The secret that signs the questions, in the response to the request that made it and never again.",
     )
+
+
+class SanitiseOut(ResponseBody):
+    """What is taken out of every file of a context."""
+
+    remove: list[Removal] = Field(description="What is taken out.")
+    original: OfOriginal = Field(description="What happens to what was sent.")
+    signed: IfSigned = Field(description="What happens to a document whose signature this would break.")
 
 
 class ContextItem(ResponseBody):
@@ -314,6 +327,7 @@ class ContextOut(ContextItem):
         exclude_if=lambda checks: not checks,
         description=f"{_EXTERNAL_CHECKS} Left out if there are none, and for callers without the scope `admin`.",
     )
+    sanitise: SanitiseOut | None = _shown_if_set("What is taken out of every file before it is stored.")
     hold: HoldOut | None = Field(
         None, exclude_if=is_none, description="The legal hold on all files of the context. Left out if there is none."
     )

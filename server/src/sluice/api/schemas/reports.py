@@ -23,6 +23,7 @@ from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import CheckOutcome, CheckResult
 from sluice.uploads.sentences import sentence_for
 from sluice.uploads.values import Facts, VerdictOutcome
+from sluice_inspect.sandbox.sanitising import Removed
 from sluice_inspect.sandbox.unpack import Severity
 
 # Details that name a threat, a threshold of a heuristic, or how a checker ended: said in general words instead.
@@ -117,6 +118,17 @@ class ExternalResultOut(ResponseBody):
     ms: float = Field(description="How long it took, in milliseconds.")
 
 
+class SanitisedOut(ResponseBody):
+    """What was taken out of the file before it is stored, and what was sent."""
+
+    removed: list[Removed] = Field(description="What was taken out; empty if nothing had to be.")
+    sent_sha256: str = Field(description="The hash of what was sent.")
+    sent_size_bytes: int = Field(description="The size of what was sent.")
+    original_file_id: str | None = Field(
+        None, exclude_if=is_none, description="What was sent, as a file in quarantine. Left out if it was not kept."
+    )
+
+
 class ReportedFile(ResponseBody):
     """The file that a report is about. A hash is missing if not all of its bytes came."""
 
@@ -153,6 +165,12 @@ class FullReport(SenderReport):
     )
     external_checks: list[ExternalResultOut] | None = Field(
         None, exclude_if=is_none, description="What the external checks said of the file, if they were asked."
+    )
+    sanitised: SanitisedOut | None = Field(
+        None,
+        exclude_if=is_none,
+        description="What was taken out of the file, if its context sanitises and it could be done. All else in the "
+        "report is about the file without it.",
     )
     duration_ms: int | None
     mode: Literal["first_failure", "all_checks"] = Field(
@@ -233,6 +251,19 @@ def _listed(facts: Facts, entries: Mapping[str, HashEntry]) -> list[ListedOut] |
     return found
 
 
+def _sanitised(facts: Facts) -> SanitisedOut | None:
+    fact = facts.sanitised
+    if fact is None or not fact.is_done:
+        return None
+    removed: Any = list(fact.removed)
+    return SanitisedOut(
+        removed=removed,
+        sent_sha256=fact.sent_sha256,
+        sent_size_bytes=fact.sent_size_bytes,
+        original_file_id=fact.original_file_id,
+    )
+
+
 def _findings_to_report(facts: Facts) -> list[str]:
     """Return what checks in Python found that rejects no file, as `check.finding`."""
     results = () if facts.examined is None else facts.examined.checks
@@ -268,6 +299,7 @@ def full_report(
         members_compared=None if facts.listed is None else facts.listed.members,
         members_missed=None if facts.listed is None else facts.listed.why or None,
         external_checks=[ExternalResultOut.model_validate(one) for one in facts.external] or None,
+        sanitised=_sanitised(facts),
         duration_ms=report.duration_ms,
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[

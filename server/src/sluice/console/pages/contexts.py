@@ -98,6 +98,12 @@ _CHECKS: Final = (
 )
 
 
+# What can be taken out of files, as the editor shows it.
+_REMOVALS: Final = (
+    ("metadata", "Metadata", "Position, camera, author and dates. Pixels and text stay."),
+    ("active_content", "Active content", "Macros, scripts, actions, embedded files and links to elsewhere."),
+    ("pixels", "All but the pixels", "Pictures are encoded again, a PDF becomes pictures of its pages."),
+)
 _PAGE_FIELDS: Final = ("page_name", "page_sentence", "page_color", "page_logo")
 # Where the name of a field does not say what people call it.
 _LABELS: Final = {
@@ -109,6 +115,7 @@ _LABELS: Final = {
     "upload_rate_limit": "Rate limit",
     "storage_quota_mb": "Quota in MB",
     "storage_config_id": "Bucket",
+    "sanitise": "Taken out of files",
     "retention_days": "Days kept",
     "retention_starts": "Days count from",
     "page_name": "Name on the upload page",
@@ -149,6 +156,7 @@ async def _show(visit: Visit, trial: object = None, errors: Sequence[str] = ()) 
         context=context,
         policies=context.policies.to_json(),
         checks=_CHECKS,
+        removals=_REMOVALS,
         bucket=next((bucket for bucket in buckets if bucket.config_id == context.storage_config_id), None),
         changes=await _changes(visit, context) if is_admin else (),
         external_healths=await _external_healths(visit, context) if is_admin and context.external_checks else {},
@@ -322,6 +330,7 @@ async def _editor(
         buckets=await visit.services.buckets.list_all(visit.tenant_id),
         groups=POLICY_GROUPS,
         checks=_CHECKS,
+        removals=_REMOVALS,
         mode_words=MODE_WORDS,
         logo_prefix=LOGO_PREFIX,
     )
@@ -350,6 +359,9 @@ def _form_of(context: Context | None) -> dict[str, str]:
     }
     for name, switch, _label, _hint in _CHECKS:
         form[f"check_{name}"] = getattr(modes, name).value if getattr(context, switch) else "off"
+    if context.sanitise is not None:
+        form |= {f"sanitise.{name}": "on" for name in context.sanitise.remove}
+        form |= {"sanitise.original": context.sanitise.original, "sanitise.signed": context.sanitise.signed}
     for name, values in context.policies.to_json().items():
         for field, value in values.items():
             if isinstance(value, list):
@@ -374,12 +386,16 @@ def _body(visit: Visit) -> dict[str, Any]:
         "retention_starts": visit.sent("retention_starts") or "stored",
         **{name: visit.sent(name) or None for name in _PAGE_FIELDS},
         "upload_rate_limit": None,
+        "sanitise": None,
         "check_modes": {},
         "policies": {},
     }
     if visit.sent("rate_max_uploads") or visit.sent("rate_window_seconds"):
         window = read_duration(visit, "rate_window_seconds", "Within")
         body["upload_rate_limit"] = {"max_uploads": _number(visit.sent("rate_max_uploads")), "window_seconds": window}
+    if removals := [name for name, *_more in _REMOVALS if visit.sent(f"sanitise.{name}")]:
+        others = {name: sent for name in ("original", "signed") if (sent := visit.sent(f"sanitise.{name}"))}
+        body["sanitise"] = {"remove": removals, **others}
     for name, switch, _label, _hint in _CHECKS:
         mode = visit.sent(f"check_{name}")
         body[switch] = mode != "off"

@@ -205,8 +205,8 @@ async def list_quarantined(
 
 
 async def lock_quarantined(connection: AsyncConnection, tenant_id: str, file_id: str) -> AnyRow | None:
-    """Lock a file in quarantine and return what the first of two reviewers decided; None if it is not in quarantine."""
-    columns = (files.c.review_decision, files.c.reviewed_by)
+    """Lock a file in quarantine and return what its review depends on; None if it is not in quarantine."""
+    columns = (files.c.review_decision, files.c.reviewed_by, files.c.sanitised_file_id)
     query = select(*columns).where(*stored_row(tenant_id, file_id), is_in_quarantine())
     return (await connection.execute(query.with_for_update())).one_or_none()
 
