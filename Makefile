@@ -68,7 +68,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers sanitise screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
