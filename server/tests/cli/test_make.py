@@ -43,15 +43,9 @@ def run(clone: Path, *command: str, **environment: str) -> subprocess.CompletedP
 
 def test_make_help_lists_every_public_target(clone: Path) -> None:
     targets = [line.split()[1] for line in run(clone, "make").stdout.splitlines()]
-    expected = "help run quick pythons test test-inspect test-server test-clients test-long check format lock fuzz"
-    expected += " fuzz-edge differential differential-files differential-readings security audit image wheel release"
-    expected += " sbom verdicts scans busy kill-sweep faults rolling-upgrade failover contract-matrix races"
-    expected += (
-        " slow-senders state-machine stock-clamd matrix bench bench-profile bench-scale bench-scanner slow-files"
-    )
-    expected += " browsers"
-    expected += " screenshots gallery docs site clean"
-    assert targets == expected.split()
+    phony = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].split()
+    assert targets[:3] == ["help", "run", "quick"]
+    assert sorted(targets) == sorted(set(phony) - {"lint", "types", "imports", "venv", "venv-dev", "servers"})
 
 
 def test_make_venv_reports_a_python_that_is_too_old_or_missing(clone: Path) -> None:
