@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Creates a virtual environment from a hash-pinned lock file, with the distributions of this repository installed. Does nothing when it is up to date.
-# Usage: scripts/venv.sh requirements.lock|requirements-dev.lock     PYTHON is the interpreter (default python3), VENV the folder (default .venv).
+# Usage: scripts/venv.sh requirements.lock|requirements-dev.lock     PYTHON is the interpreter (default python3), VENV the folder (default .venv); with an empty COMPILE, modules are compiled when they are loaded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=$1
@@ -45,7 +45,7 @@ fi
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input --quiet)
 # uv checks the same hashes in a tenth of pip's time. It does not read the configuration of pip: where it fails, pip installs.
 "${pip[@]}" install --require-hashes --requirement scripts/uv.txt || true
-if ! [ -x "$venv/bin/uv" ] || ! "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes --requirement "$lock"; then
+if ! [ -x "$venv/bin/uv" ] || ! "$venv/bin/uv" pip install --quiet ${COMPILE---compile-bytecode} --python "$venv/bin/python" --require-hashes --requirement "$lock"; then
     "${pip[@]}" install --require-hashes --requirement "$lock"
 fi
 "${pip[@]}" install --no-deps --no-build-isolation --editable inspect --editable clients/python --editable server

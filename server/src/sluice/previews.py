@@ -21,6 +21,7 @@ from sluice.errors import NoPreview, NotFound, ServiceUnavailable, SluiceError, 
 from sluice.files import FileRecord
 from sluice.files.links import LinkSigner
 from sluice.files.service import Files
+from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.storage import KeepsFiles, ObjectStore, StoreError, preview_key
 from sluice.uploads.spool import Spool
@@ -146,12 +147,14 @@ class Previews:
 
     async def _keep(self, file: FileRecord, store: ObjectStore, key: str, png: bytes) -> None:
         """Store a preview beside its file, unless the file has gone. That a store refuses it is logged alone."""
+        failpoint("preview.drawn")
         fd = os.memfd_create("sluice-preview", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.write(fd, png)
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
             sealed = Sealed(fd, len(png), hashlib.sha256(png).digest())
             await store.put(key, sealed, content_type="image/png")
+            failpoint("preview.kept")
             if await self._files.context_of(file.tenant_id, file.file_id) is None:  # its object was deleted meanwhile
                 await store.delete(key)
         except (StoreError, SluiceError) as fault:

@@ -2,13 +2,15 @@
 
 import struct
 
+import httpx
 import pytest
 
 from tests.api.responses import assert_error, assert_not_found, data, page
 from tests.api.samples import TEXT, picture, zip_of
 from tests.deployments import Deployments
 from tests.events.receiver import wait_until
-from tests.service import ApiClient, running_service
+from tests.rows import each_row
+from tests.service import ApiClient, running_service, unchecked_service
 
 
 def size_of(png: bytes) -> tuple[int, int]:
@@ -37,6 +39,30 @@ def test_preview_is_made_once_kept_beside_the_file_and_purged_with_it(
         assert service.http.get(links[0]["preview_url"].replace("size=200", "size=1200")).status_code == 403
         data(client.delete(f"/files/{file_id}"))
         assert service.http.get(links[0]["preview_url"]).status_code == 404
+        wait_until(lambda: not client.object_keys())
+
+
+@each_row("point", ["preview.drawn", "preview.kept", "purge.removed"])
+def test_killed_server_leaves_a_file_whose_preview_is_made_again_and_purged_with_it(
+    deployments: Deployments, point: str
+) -> None:
+    deployment, worker = deployments.fresh("sqlite-local"), {"PURGE_AFTER_DAYS": "0", "WORKER_SECONDS": "0.1"}
+    with unchecked_service(deployment, FAILPOINT=point, **worker) as service:
+        client = service.new_client()
+        file_id = client.store("a.png", picture(), context=client.create_context())
+        if point.startswith("purge"):
+            data(client.get(f"/files/{file_id}/preview"))
+            data(client.delete(f"/files/{file_id}"))
+            wait_until(lambda: service.process.poll() is not None)
+        else:
+            with pytest.raises(httpx.TransportError):
+                client.get(f"/files/{file_id}/preview")
+    with running_service(deployment, **worker) as service:
+        client = ApiClient(service, client.tenant_id, client.authorization)
+        if not point.startswith("purge"):
+            link = data(client.get(f"/files/{file_id}/preview"))["preview_url"]
+            assert max(size_of(service.http.get(link).content)) <= 200
+            data(client.delete(f"/files/{file_id}"))
         wait_until(lambda: not client.object_keys())
 
 

@@ -32,8 +32,9 @@ CLIENTS = 3 if KILLS else 2
 KILLS_PER_CHECK = 1 if KILLS else 4
 # leaves a lease for the failpoints of the lease cleanup
 _LEAVES_A_LEASE = "store.done"
-_AUDITED = ("audit.", "response.", "webhook.", "job.", "erasure.", "export.")
-"""Failpoints of audited actions, webhooks, jobs, erasures and exports; see `test_audit_log`, `test_webhook_kill` and `test_job_kill`."""
+_AUDITED = ("audit.", "response.", "webhook.", "job.", "erasure.", "export.", "preview.")
+"""Failpoints of audited actions, webhooks, jobs, erasures, exports and previews; see `test_audit_log`, `test_webhook_kill`,
+`test_job_kill` and `test_previews`."""
 
 
 def points_of(deployment: str) -> Sequence[str]:

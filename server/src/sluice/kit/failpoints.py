@@ -41,6 +41,8 @@ POINTS: Final = {
     "job.open": "a step of a job and its progress are written, the transaction not committed",
     "job.step": "a step of a job is committed, the next not begun",
     "export.written": "a part of an export is stored, its step not noted",
+    "preview.drawn": "a preview is drawn, nothing of it stored",
+    "preview.kept": "a preview is stored beside its file, that the file is still there not yet checked",
     "response.made": "a change is committed, the response not sent",
     "purge.claimed": "objects are claimed for removal, none removed",
     "purge.removed": "an object is removed, its row still there",
