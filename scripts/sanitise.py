@@ -43,8 +43,8 @@ _TAGS: Final = frozenset({
     "Keywords", "LastModifiedBy", "Make", "Manager", "Model", "ModifyDate", "Producer", "Software", "Subject",
     "ThumbnailImage", "Title", "UserComment", "Comment", "HostComputer",
 })  # fmt: skip
-# The title of a page is shown, and how many pages a document has is a fact that rules are made of.
-_KEPT: Final = frozenset({"HTML:Title"})
+# The title of a page is shown, how many pages a document has is a fact, and workbooks need the name of their program.
+_KEPT: Final = frozenset({"HTML:Title", "XMP-meta:Generator"})
 _PICTURES: Final = frozenset({"avif", "bmp", "gif", "jp2", "jpeg", "jpg", "png", "tiff", "webp"})
 _NO_TIME: Final = "0000:00:00"
 

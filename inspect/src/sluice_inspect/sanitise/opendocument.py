@@ -28,6 +28,9 @@ _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _HEAD_BYTES: Final = 16
 
 _STATISTIC: Final = "document-statistic"
+# Programs calculate a workbook anew, each with other results, if they do not know which one wrote it.
+_GENERATOR: Final = "generator"
+_PROGRAM: Final = re.compile(r"\w*")
 _PROPERTY_WORDS: Final = {
     **dict.fromkeys(("creator", "initial-creator", "printed-by", "contributor", "publisher"), "author"),
     **dict.fromkeys(("date", "creation-date", "print-date", "editing-duration"), "dates"),
@@ -170,7 +173,9 @@ class _Content:
         holder = "" if parent is None else local(parent)
         if name == "meta" and "office" in str(each.tag):
             for child in list(each):
-                if local(child) != _STATISTIC:
+                if local(child) == _GENERATOR:
+                    self._shorten(child)
+                elif local(child) != _STATISTIC:
                     self._drop(child, _PROPERTY_WORDS.get(local(child), "other_metadata"))
         elif holder in _CHANGES and name in _PEOPLE | _DATES:
             if name in _DATES:
@@ -186,6 +191,13 @@ class _Content:
             if local_name(attribute) in {"rsid", "paragraph-rsid"}:
                 del each.attrib[attribute]
                 self._note("other_metadata")
+
+    def _shorten(self, generator: etree._Element) -> None:
+        """Leave of the program that wrote the document no more than its name."""
+        found = _PROGRAM.match(generator.text or "")
+        if found and found[0] != (generator.text or ""):
+            generator.text = found[0]
+            self._note("other_metadata")
 
     def _clean_active(self, each: etree._Element, name: str) -> None:
         address = each.get(_HREF, "")
