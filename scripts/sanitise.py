@@ -3,7 +3,7 @@
     python scripts/sanitise.py FOLDER [--removal metadata] [--format pdf] [--list] [--keep FOLDER]
 
 The table counts by format: files, those that were changed, had nothing to remove and could not be made clean; then of
-those that were changed, in which exiftool still finds who, where or when (`left`), whose pixels differ (`pixels`),
+those that were changed, in which exiftool still finds who, where or when (`left`, not without it), whose pixels differ (`pixels`),
 which our own check judges differently or finds active content in (`judged`), which a reader no longer opens that opened
 the file (`readers`), and which a second run changes again (`again`). Milliseconds are of processor time.
 """
@@ -68,6 +68,10 @@ def main(arguments: Sequence[str]) -> int:
     if not options.folder.is_dir():
         sys.stderr.write(f"{options.folder} is no folder\n")
         return 2
+    if shutil.which("exiftool") is None:
+        sys.stderr.write(
+            "Without exiftool (Debian: libimage-exiftool-perl, libarchive-zip-perl) nothing that is left is found.\n"
+        )
     warnings.simplefilter("ignore")
     preload()
     removals = frozenset(options.removal or ["metadata"])
@@ -150,7 +154,13 @@ def _left(path: Path) -> str:
         is_time_of_file = group in {"System", "File", "ZIP", "ICC_Profile", "ExifTool", "ICC-header"}
         is_metadata = any(group.startswith(known) for known in _GROUPS) or name in _TAGS
         is_kept = key in _KEPT or "statistic" in name or group == "XMP-grddl"
-        if not is_kept and is_metadata and not is_time_of_file and str(value).strip() and not str(value).startswith(_NO_TIME):
+        if (
+            not is_kept
+            and is_metadata
+            and not is_time_of_file
+            and str(value).strip()
+            and not str(value).startswith(_NO_TIME)
+        ):
             left.append(key)
     return " ".join(left)
 
