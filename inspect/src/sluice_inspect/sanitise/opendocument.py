@@ -39,7 +39,7 @@ _PROPERTY_WORDS: Final = {
 _CHANGES: Final = frozenset({"change-info", "annotation"})
 _PEOPLE: Final = frozenset({"creator", "creator-initials", "sender-initials"})
 _DATES: Final = frozenset({"date", "date-string"})
-_SETTINGS: Final = re.compile(r"Printer|PrintFaxName|Rsid", re.IGNORECASE)
+_SETTINGS: Final = frozenset({"PrinterName", "PrinterSetup", "PrintFaxName", "Rsid", "RsidRoot"})
 
 _OBJECTS: Final = frozenset({"object-ole", "plugin", "applet", "floating-frame"})
 _MACROS: Final = frozenset({"event-listeners", "event-listener", "scripts", "script", "execute-macro"})
@@ -185,7 +185,7 @@ class _Content:
                 self._note("author")
         elif name == "config-item" and each.text:
             key = next((str(value) for kind, value in each.attrib.items() if local_name(kind) == "name"), "")
-            if _SETTINGS.search(key) and each.text not in {"false", "true"}:
+            if key in _SETTINGS:
                 self._drop(each, "other_metadata")
         for attribute in list(each.attrib):
             if local_name(attribute) in {"rsid", "paragraph-rsid"}:

@@ -50,7 +50,8 @@ _STYLE_URL: Final = re.compile(
 )
 _STYLE_ESCAPE: Final = re.compile(r"\\([0-9a-f]{1,6})\s?", re.IGNORECASE)
 _STYLE_IMPORT: Final = re.compile(
-    r"@import\b[^;]*;?|expression\s*\([^)]*\)?|-moz-binding[^;}]*|(?<![\w-])behavior\s*:[^;}]*|(?:image-set|cross-fade|\bsrc)\s*\([^;}]*",
+    r"@import\b[^;]*;?|expression\s*\([^)]*\)?|-moz-binding[^;}]*|(?<![\w-])behavior\s*:[^;}]*"
+    r"|(?:image-set|cross-fade|\bsrc)\s*\([^;}]*",
     re.IGNORECASE,
 )
 
