@@ -290,8 +290,8 @@ def _hostile_xlsx() -> bytes:
 
 def _hostile_pptx() -> bytes:
     def edit(slide: Slide) -> None:
-        slide.shapes.add_ole_object(io.BytesIO(SECRET), "Package", 0, 0)
-        box = slide.shapes.add_textbox(0, 0, Inches(4), Inches(1))
+        slide.shapes.add_ole_object(io.BytesIO(SECRET), "Package", Inches(0), Inches(0))
+        box = slide.shapes.add_textbox(Inches(0), Inches(0), Inches(4), Inches(1))
         words = box.text_frame.paragraphs[0].add_run()
         words.text = "a link"
         words.hyperlink.address = f"http://{S}/"
