@@ -87,6 +87,8 @@ _NAMED: Final = {"cmAuthor", "author", "person", "userInfo", "presenceInfo"}  # 
 _DATES: Final = frozenset(
     {"date", "dateUtc", "dt", "dT", "created", "modified", "refreshedDate", "refreshedDateIso", "dateTime"}
 )
+_NEEDED: Final = frozenset({"created", "dateTime"})  # that elements must have
+_NO_DATE: Final = "1980-01-01T00:00:00"
 _DATED: Final = frozenset({
     "cm", "comment", "commentExtensible", "threadedComment", "pivotCacheDefinition", "reply", "userInfo", "header",
     "task", "event",
@@ -464,8 +466,11 @@ class _Part:
             elif key in _AUTHORS and value and (key != "name" or name in _NAMED) and _is_person(name, key):
                 each.attrib[attribute] = ""
                 self._note("author")
-            elif key in _DATES and (name in _DATED or "wordprocessingml" in str(attribute) or "word" in str(attribute)):
-                del each.attrib[attribute]
+            elif key in _DATES and value != _NO_DATE and (name in _DATED or "word" in str(attribute)):
+                if key in _NEEDED:
+                    each.attrib[attribute] = _NO_DATE
+                else:
+                    del each.attrib[attribute]
                 self._note("dates")
 
     # Active content
