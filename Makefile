@@ -159,7 +159,7 @@ verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=..
 	@$(BIN)/python scripts/verdicts.py $(FOLDER)
 
 sanitise: venv-dev ## Sanitise a folder, and look for what is left in the results and for what broke (FOLDER=../shared/corpus ARGS="--removal pixels --list")
-	@SLUICE_SERVERS= bash scripts/servers.sh libimage-exiftool-perl >/dev/null; $(BIN)/python scripts/sanitise.py $(FOLDER) $(ARGS)
+	@$(BIN)/python scripts/sanitise.py $(FOLDER) $(ARGS)
 
 scans: venv-dev ## Score the blank rule on drawn scans of empty pages and of pages with little on them (ARGS="--judging --count 50")
 	@$(BIN)/python scripts/scans.py $(ARGS)

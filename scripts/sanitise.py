@@ -3,9 +3,10 @@
     python scripts/sanitise.py FOLDER [--removal metadata] [--format pdf] [--list] [--keep FOLDER]
 
 The table counts by format: files, those that were changed, had nothing to remove and could not be made clean; then of
-those that were changed, in which exiftool still finds who, where or when (`left`), whose pixels differ (`pixels`),
-which our own check judges differently or finds active content in (`judged`), which a reader no longer opens that opened
-the file (`readers`), and which a second run changes again (`again`). Milliseconds are of processor time.
+those that were changed, in which exiftool still finds who, where or when (`left`, not without it), whose pixels, pages
+or packets differ (`pixels`), which our own check judges differently or finds active content in (`judged`), which a
+reader no longer opens that opened the file (`readers`), and which a second run changes again (`again`). Milliseconds
+are of processor time.
 """
 
 import argparse
@@ -18,12 +19,17 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import av
+import pillow_heif
+import pypdfium2 as pdfium
+from av.stream import Disposition
 from PIL import Image
-from reference_readers import READERS
+from reference_readers import READERS, Reader
 
 from sluice_inspect.extensions import extension_of
 from sluice_inspect.inspection import inspect_file, preload
@@ -43,9 +49,13 @@ _TAGS: Final = frozenset({
     "Keywords", "LastModifiedBy", "Make", "Manager", "Model", "ModifyDate", "Producer", "Software", "Subject",
     "ThumbnailImage", "Title", "UserComment", "Comment", "HostComputer",
 })  # fmt: skip
-# The title of a page is shown, and how many pages a document has is a fact that rules are made of.
-_KEPT: Final = frozenset({"HTML:Title"})
-_PICTURES: Final = frozenset({"avif", "bmp", "gif", "jp2", "jpeg", "jpg", "png", "tiff", "webp"})
+# The title of a page is shown, how many pages a document has is a fact, and workbooks need the name of their program.
+_KEPT: Final = frozenset({"HTML:Title", "XMP-meta:Generator"})
+_PICTURES: Final = frozenset({"avif", "bmp", "gif", "heic", "jp2", "jpeg", "jpg", "png", "tiff", "webp"})
+_RECORDINGS: Final = frozenset({
+    "aac", "aiff", "avi", "flac", "m4a", "mkv", "mov", "mp3", "mp4", "ogg", "opus", "wav", "webm",
+})  # fmt: skip
+_PAGES_MOST: Final = 20
 _NO_TIME: Final = "0000:00:00"
 
 
@@ -68,7 +78,12 @@ def main(arguments: Sequence[str]) -> int:
     if not options.folder.is_dir():
         sys.stderr.write(f"{options.folder} is no folder\n")
         return 2
+    if shutil.which("exiftool") is None:
+        sys.stderr.write(
+            "Without exiftool (Debian: libimage-exiftool-perl, libarchive-zip-perl) nothing that is left is found.\n"
+        )
     warnings.simplefilter("ignore")
+    pillow_heif.register_heif_opener()
     preload()
     removals = frozenset(options.removal or ["metadata"])
     tallies: dict[str, _Tally] = defaultdict(_Tally)
@@ -110,7 +125,7 @@ def _try(path: Path, extension: str, removals: frozenset[str], tally: _Tally, ke
         result.write_bytes(content)
         found = {
             "left": _left(result) if "metadata" in removals else "",
-            "pixels": _differing(path, result) if extension in _PICTURES and "pixels" not in removals else "",
+            "pixels": "" if "pixels" in removals else _differing(path, result, extension),
             "judged": _judged_apart(before, inspect_file(result), removals),
             "readers": _failing(path, result, extension),
             "again": "" if "pixels" in removals else _changed_again(content, path.name, removals),
@@ -150,37 +165,77 @@ def _left(path: Path) -> str:
         is_time_of_file = group in {"System", "File", "ZIP", "ICC_Profile", "ExifTool", "ICC-header"}
         is_metadata = any(group.startswith(known) for known in _GROUPS) or name in _TAGS
         is_kept = key in _KEPT or "statistic" in name or group == "XMP-grddl"
-        if not is_kept and is_metadata and not is_time_of_file and str(value).strip() and not str(value).startswith(_NO_TIME):
+        if (
+            not is_kept
+            and is_metadata
+            and not is_time_of_file
+            and str(value).strip()
+            and not str(value).startswith(_NO_TIME)
+        ):
             left.append(key)
     return " ".join(left)
 
 
-def _differing(before: Path, after: Path) -> str:
+def _differing(before: Path, after: Path, extension: str) -> str:
+    """Return how what a file shows or plays differs from what is left of it."""
     try:
-        with Image.open(before) as one, Image.open(after) as other:
-            if one.format == "MPO":  # the first of its pictures stays
-                one.load()
-                other.load()
-                return "" if one.tobytes() == other.tobytes() else "the first picture differs"
-            kept = [one.getexif().get(274, 0) or 1, one.info.get("icc_profile")]
-            if kept != [other.getexif().get(274, 1), other.info.get("icc_profile")]:
-                return "orientation or colour profile differ"
-            frames = getattr(other, "n_frames", 1)
-            for number in range(frames):
-                one.seek(number)
-                other.seek(number)
-                if one.mode != other.mode or one.tobytes() != other.tobytes():
-                    return f"frame {number} differs"
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        return "" if _is_unreadable(before) else f"it does not open: {error}"
+        if extension in _PICTURES:
+            return _differing_pictures(before, after)
+        if extension == "pdf":
+            with closing(pdfium.PdfDocument(before)) as one, closing(pdfium.PdfDocument(after)) as other:
+                pages = [_drawn(each, number) for each in (one, other) for number in range(min(len(one), _PAGES_MOST))]
+            half = len(pages) // 2
+            return "" if pages[:half] == pages[half:] else "a page differs"
+        if extension in _RECORDINGS:
+            return "" if _packets(before) == _packets(after) else "a packet differs"
+    except Exception as error:  # noqa: BLE001  (readers raise anything)
+        return "" if _is_unreadable(before, extension) else f"it does not open: {error}"
     return ""
 
 
-def _is_unreadable(path: Path) -> bool:
+def _drawn(document: pdfium.PdfDocument, number: int) -> bytes:
+    """Return the pixels of a page. Annotations are left out: those of attached files go with them."""
+    pixels: bytes = document[number].render(scale=0.7, may_draw_forms=False, draw_annots=False).to_pil().tobytes()
+    return pixels
+
+
+def _packets(path: Path) -> list[tuple[int, int | None, bytes]]:
+    with av.open(str(path), "r") as opened:
+        # A cover is a stream for FFmpeg, and goes.
+        cover = Disposition.attached_pic
+        shown = [each for each in opened.streams if each.type in {"audio", "video"} and not each.disposition & cover]
+        return [(each.stream_index, each.pts, bytes(each)) for each in opened.demux(shown or None)]
+
+
+def _differing_pictures(before: Path, after: Path) -> str:
+    with Image.open(before) as one, Image.open(after) as other:
+        if one.format == "MPO":  # the first of its pictures stays
+            one.load()
+            other.load()
+            return "" if one.tobytes() == other.tobytes() else "the first picture differs"
+        kept = [one.getexif().get(274, 0) or 1, one.info.get("icc_profile")]
+        if kept != [other.getexif().get(274, 1), other.info.get("icc_profile")]:
+            return "orientation or colour profile differ"
+        for number in range(getattr(other, "n_frames", 1)):
+            one.seek(number)
+            other.seek(number)
+            if one.mode != other.mode or one.tobytes() != other.tobytes():
+                return f"frame {number} differs"
+    return ""
+
+
+def _is_unreadable(path: Path, extension: str) -> bool:
+    return any(
+        _fails(reader, path)
+        for reader in READERS
+        if extension in reader.formats and reader.name in {"Pillow", "PDFium"} and reader.is_installed
+    )
+
+
+def _fails(reader: Reader, path: Path) -> bool:
     try:
-        with Image.open(path) as picture:
-            picture.load()
-    except (OSError, SyntaxError, ValueError, EOFError):
+        reader.read(path)
+    except Exception:  # noqa: BLE001  (readers raise anything)
         return True
     return False
 
@@ -202,11 +257,8 @@ def _failing(before: Path, after: Path, extension: str) -> str:
     """Return the readers that open the file and not the result."""
     failing = []
     for reader in READERS:
-        if extension not in reader.formats or reader.is_slow or not reader.is_installed:
-            continue
-        try:
-            reader.read(before)
-        except Exception:  # noqa: BLE001, S112  (readers raise anything)
+        is_asked = extension in reader.formats and not reader.is_slow and reader.is_installed
+        if not is_asked or _fails(reader, before):
             continue
         try:
             reader.read(after)

@@ -16,6 +16,7 @@ _WORDS: Final = {
     "comments": (b"COMM", b"TIT2", b"USLT", b"TITLE", b"INAM", b"ICMT", b"NAME"),
 }  # fmt: skip
 _SEARCHED: Final = 64 * 1024
+_LYRICS_MOST: Final = 5_200  # of the first version, which states no length
 _ID3_HEAD, _ID3_END, _APE_FOOTER = 10, 128, 32
 _FLAC_TABLE, _FLAC_PADDING = frozenset({0, 3}), 1
 _CHUNKS_MOST: Final = 100_000
@@ -32,6 +33,9 @@ def clean_frames(data: bytes, cleaning: Cleaning) -> bytes:
         if data[max(start, end - _ID3_END) : end].startswith(b"TAG") and end - start >= _ID3_END:
             cleaning.removed.add("other_metadata")
             end -= _ID3_END
+        elif (size := _lyrics_bytes(data, end)) and size <= end - start:
+            cleaning.removed.add("comments")
+            end -= size
         elif data[end - _APE_FOOTER : end].startswith(b"APETAGEX"):
             size, flags = struct.unpack_from("<L4xL", data, end - 20)
             size += _APE_FOOTER if flags & 0x80000000 else 0
@@ -42,6 +46,15 @@ def clean_frames(data: bytes, cleaning: Cleaning) -> bytes:
         else:
             break
     return data[start:end]
+
+
+def _lyrics_bytes(data: bytes, end: int) -> int:
+    """Return the length of the Lyrics3 tag that ends at a place, 0 if none does."""
+    mark, stated = data[max(0, end - 9) : end], data[max(0, end - 15) : end - 9]
+    if mark == b"LYRICS200" and stated.isdigit():
+        return int(stated) + len(mark) + len(stated)
+    begin = data.rfind(b"LYRICSBEGIN", max(0, end - _LYRICS_MOST), end) if mark == b"LYRICSEND" else -1
+    return end - begin if begin >= 0 else 0
 
 
 def clean_flac(data: bytes, cleaning: Cleaning) -> bytes:

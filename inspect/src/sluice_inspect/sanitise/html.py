@@ -94,7 +94,7 @@ def clean(data: bytes, cleaning: Cleaning) -> bytes:
         raise NotClean("empty")
     for each in around(root):
         drop_around(each)
-    page = b"<!DOCTYPE html>\n" + etree.tostring(root, method="html", encoding="utf-8", with_tail=False)
+    page = _write(root, is_xml=text.lstrip().startswith("<?xml"))
     if cleaning.active_content and _is_active(page.decode("utf-8", "replace"), deadline):
         raise NotClean("inseparable")
     return page
@@ -111,6 +111,20 @@ def _parse(text: str) -> etree._Element:
     if root is None or local(root) != "html":
         raise NotClean("empty")
     return root
+
+
+def _write(root: etree._Element, *, is_xml: bool) -> bytes:
+    for each in root.iter("meta"):
+        if each.get("charset"):
+            each.set("charset", "utf-8")
+        elif (each.get("http-equiv") or "").strip().lower() == "content-type":
+            each.set("content", "text/html; charset=utf-8")
+    page: bytes
+    if is_xml:
+        page = etree.tostring(root, encoding="utf-8", xml_declaration=True, with_tail=False)
+        return page
+    page = etree.tostring(root, method="html", encoding="utf-8", with_tail=False)
+    return b"<!DOCTYPE html>\n" + page
 
 
 def _is_active(text: str, deadline: Deadline) -> bool:

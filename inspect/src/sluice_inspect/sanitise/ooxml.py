@@ -55,6 +55,8 @@ _COUNTS: Final = frozenset({
     "Pages", "Words", "Characters", "CharactersWithSpaces", "Lines", "Paragraphs", "Slides", "Notes", "HiddenSlides",
     "MMClips",
 })  # fmt: skip
+# Programs calculate a workbook anew, each with other results, if they do not know which one wrote it.
+_WRITERS: Final = frozenset({"Application", "AppVersion"})
 _PROPERTY_WORDS: Final = {
     **dict.fromkeys(("creator", "lastModifiedBy", "Manager", "Company"), "author"),
     **dict.fromkeys(("created", "modified", "lastPrinted", "TotalTime"), "dates"),
@@ -85,6 +87,8 @@ _NAMED: Final = {"cmAuthor", "author", "person", "userInfo", "presenceInfo"}  # 
 _DATES: Final = frozenset(
     {"date", "dateUtc", "dt", "dT", "created", "modified", "refreshedDate", "refreshedDateIso", "dateTime"}
 )
+_NEEDED: Final = frozenset({"created", "dateTime"})  # that elements must have
+_NO_DATE: Final = "1980-01-01T00:00:00"
 _DATED: Final = frozenset({
     "cm", "comment", "commentExtensible", "threadedComment", "pivotCacheDefinition", "reply", "userInfo", "header",
     "task", "event",
@@ -151,6 +155,7 @@ class _Package:
         main = next((each.target for each in self._relations.get("", ()) if each.type == "officedocument"), "")
         self._main = main
         declared = self._declared.get(main, "")
+        self._is_workbook = "spreadsheet" in declared or "excel" in declared
         named = [pattern for family, pattern in _ACTIVE_WORDS.items() if family in declared]
         self._active_words = named or list(_ACTIVE_WORDS.values())
         if "binary" in declared:
@@ -276,7 +281,8 @@ class _Package:
             if each.type not in _PROPERTIES or each.is_external or each.target not in self._names:
                 continue
             root = parse(self._read(each.target), each.target)
-            gone = [child for child in root if local(child) not in _COUNTS]
+            kept = _COUNTS | _WRITERS if self._is_workbook else _COUNTS
+            gone = [child for child in root if local(child) not in kept]
             if each.type == "custom-properties":
                 gone = list(root)
             for child in gone:
@@ -460,8 +466,11 @@ class _Part:
             elif key in _AUTHORS and value and (key != "name" or name in _NAMED) and _is_person(name, key):
                 each.attrib[attribute] = ""
                 self._note("author")
-            elif key in _DATES and (name in _DATED or "wordprocessingml" in str(attribute) or "word" in str(attribute)):
-                del each.attrib[attribute]
+            elif key in _DATES and value != _NO_DATE and (name in _DATED or "word" in str(attribute)):
+                if key in _NEEDED:
+                    each.attrib[attribute] = _NO_DATE
+                else:
+                    del each.attrib[attribute]
                 self._note("dates")
 
     # Active content

@@ -27,16 +27,19 @@ _SIGNATURES: Final = re.compile(r"META-INF/[^/]*signatures?[^/]*\.xml", re.IGNOR
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _HEAD_BYTES: Final = 16
 
-_STATISTIC: Final = "document-statistic"
+# Programs lay a text out otherwise, and calculate a workbook anew, if they do not know which one wrote it.
+_KEPT: Final = frozenset({"document-statistic", "generator"})
 _PROPERTY_WORDS: Final = {
     **dict.fromkeys(("creator", "initial-creator", "printed-by", "contributor", "publisher"), "author"),
     **dict.fromkeys(("date", "creation-date", "print-date", "editing-duration"), "dates"),
     **dict.fromkeys(("title", "subject", "description", "keyword", "user-defined"), "comments"),
 }
+_IDENTIFIERS: Final = frozenset({"rsid", "paragraph-rsid"})
+_NO_DATE: Final = "1970-01-01T00:00:00"
 _CHANGES: Final = frozenset({"change-info", "annotation"})
 _PEOPLE: Final = frozenset({"creator", "creator-initials", "sender-initials"})
 _DATES: Final = frozenset({"date", "date-string"})
-_SETTINGS: Final = re.compile(r"Printer|PrintFaxName|Rsid", re.IGNORECASE)
+_SETTINGS: Final = frozenset({"PrinterName", "PrinterSetup", "PrintFaxName", "Rsid", "RsidRoot"})
 
 _OBJECTS: Final = frozenset({"object-ole", "plugin", "applet", "floating-frame"})
 _MACROS: Final = frozenset({"event-listeners", "event-listener", "scripts", "script", "execute-macro"})
@@ -169,23 +172,29 @@ class _Content:
         parent = each.getparent()
         holder = "" if parent is None else local(parent)
         if name == "meta" and "office" in str(each.tag):
-            for child in list(each):
-                if local(child) != _STATISTIC:
-                    self._drop(child, _PROPERTY_WORDS.get(local(child), "other_metadata"))
+            for child in [child for child in each if local(child) not in _KEPT]:
+                self._drop(child, _PROPERTY_WORDS.get(local(child), "other_metadata"))
         elif holder in _CHANGES and name in _PEOPLE | _DATES:
-            if name in _DATES:
-                self._drop(each, "dates")
-            elif each.text:
-                each.text = ""
-                self._note("author")
+            self._clean_change(each, name, holder)
         elif name == "config-item" and each.text:
             key = next((str(value) for kind, value in each.attrib.items() if local_name(kind) == "name"), "")
-            if _SETTINGS.search(key) and each.text not in {"false", "true"}:
+            if key in _SETTINGS:
                 self._drop(each, "other_metadata")
-        for attribute in list(each.attrib):
-            if local_name(attribute) in {"rsid", "paragraph-rsid"}:
-                del each.attrib[attribute]
-                self._note("other_metadata")
+        for attribute in [key for key in each.attrib if local_name(key) in _IDENTIFIERS]:
+            del each.attrib[attribute]
+            self._note("other_metadata")
+
+    def _clean_change(self, each: etree._Element, name: str, holder: str) -> None:
+        """Clean who made a change or a remark, and when."""
+        if name in _PEOPLE and each.text:
+            each.text = ""
+            self._note("author")
+        elif name == "date" and holder == "change-info":  # which needs one
+            if each.text != _NO_DATE:
+                each.text = _NO_DATE
+                self._note("dates")
+        elif name in _DATES:
+            self._drop(each, "dates")
 
     def _clean_active(self, each: etree._Element, name: str) -> None:
         address = each.get(_HREF, "")

@@ -17,6 +17,7 @@ from sluice_inspect.sanitise import jp2, jpeg
 from sluice_inspect.sanitise.cleaning import Cleaning, NotClean
 
 _SECONDS: Final = 20.0
+_JPEG_START: Final = b"\xff\xd8\xff"
 _OBJECTS_MOST: Final = 1_000_000
 _LEVELS_MOST: Final = 500_000  # of objects within one object
 
@@ -175,6 +176,8 @@ class _Cleaner:
         if cleaner is None or "/F" in stream:
             return
         raw = stream.read_raw_bytes()
+        if cleaner is jpeg.clean and not raw.startswith(_JPEG_START):  # what readers make of that is theirs to say
+            return
         found = Cleaning(metadata=True, active_content=False)
         try:
             cleaned = cleaner(raw, found)

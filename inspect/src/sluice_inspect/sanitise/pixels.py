@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 import zlib
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Final
 
 import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
-from PIL import AvifImagePlugin, Image, ImageCms, ImageSequence, JpegImagePlugin
+from PIL import AvifImagePlugin, Image, ImageCms, ImageSequence, JpegImagePlugin, UnidentifiedImageError
 
 from sluice_inspect.budget import Deadline
+from sluice_inspect.formats import jpeg, png
 from sluice_inspect.formats.pdf.reading import PdfReading
 from sluice_inspect.images.raster import pillow, require_within_limits
 from sluice_inspect.previews.pictures import upright
@@ -21,6 +22,8 @@ from sluice_inspect.report import Corrupt, Encrypted, Limits, TooComplex, Unsupp
 from sluice_inspect.sanitise.cleaning import Cleaning
 from sluice_inspect.source import Source
 
+# Decoders refuse some pictures for their metadata, or for bytes that others skip.
+_DRAWN_ALONE: Final[Mapping[str, Callable[[Source], BinaryIO]]] = {"jpeg": jpeg.open_drawn, "png": png.open_drawn}
 _QUALITY: Final = 92
 # By the names of formats: encoders, and what they are told.
 _PLUGINS: Final[Mapping[str, str]] = {
@@ -58,25 +61,32 @@ def redraw(source: Source, name: str, cleaning: Cleaning, limits: Limits) -> byt
     if name == "avif" and not AvifImagePlugin.SUPPORTED:
         raise Unsupported("this Pillow knows no AVIF")
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # the sandbox allows no more
-    plugin = _PLUGINS[name]
     try:
-        with pillow(limits), Image.open(source.open(), formats=[plugin]) as picture:
-            return _redraw(picture, name, limits, is_lossless=_is_lossless(source))
-    except (
-        Corrupt,
-        ValueError,
-        RuntimeError,
-        TypeError,
-        KeyError,
-    ) as error:  # decoders raise them for all kinds of headers
+        return _redraw(source, source.open(), name, limits)
+    except Corrupt:
+        if name not in _DRAWN_ALONE:
+            raise
+        return _redraw(source, _DRAWN_ALONE[name](source), name, limits)
+
+
+def _redraw(source: Source, stream: BinaryIO, name: str, limits: Limits) -> bytes:
+    try:
+        with pillow(limits), Image.open(stream, formats=[_PLUGINS[name]]) as picture:
+            return _encode(picture, name, limits, is_lossless=_is_lossless(source))
+    except Corrupt as error:
+        is_unknown = isinstance(error.__cause__, UnidentifiedImageError) or "nsupported" in str(error)
+        if name in _OF_MANY_LAYOUTS and is_unknown:
+            raise Unsupported(f"no reader knows this layout of pixels: {error}") from error
+        raise
+    except (ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for headers of all kinds
         if isinstance(error, RuntimeError) and "memory" in str(error):
             raise TooComplex(str(error)) from error
-        if name in _OF_MANY_LAYOUTS:
+        if isinstance(error, ValueError) and name in _OF_MANY_LAYOUTS:
             raise Unsupported(f"no reader knows this layout of pixels: {error}") from error
         raise Corrupt(f"the picture does not decode: {error}") from error
 
 
-def _redraw(picture: Image.Image, name: str, limits: Limits, *, is_lossless: bool) -> bytes:
+def _encode(picture: Image.Image, name: str, limits: Limits, *, is_lossless: bool) -> bytes:
     plugin = _PLUGINS[name]
     options = dict(_OPTIONS.get(name, {}))
     if plugin == "WEBP":
@@ -91,21 +101,21 @@ def _redraw(picture: Image.Image, name: str, limits: Limits, *, is_lossless: boo
     if frames == 1 or plugin in {"JPEG", "BMP", "JPEG2000"}:
         next(drawn).save(file, plugin, **options)
         return file.getvalue()
-    durations: list[int] = []
-    if plugin != "TIFF":
-        loop = picture.info.get("loop")
-        options |= {} if loop is None else {"loop": loop}
-        kept = []
-        for each in drawn:
-            kept.append(each)
-            durations.append(int(picture.info.get("duration", 0)))
-        first, *others = kept
-        options["duration"] = durations
-        if plugin == "GIF":
-            options["disposal"] = 2 if any(each.has_transparency_data for each in kept) else 0
-        first.save(file, plugin, save_all=True, append_images=others, **options)
-    else:
+    if plugin == "TIFF":
         next(drawn).save(file, plugin, save_all=True, append_images=drawn, **options)
+        return file.getvalue()
+    kept, durations = list[Image.Image](), list[int]()
+    for each in drawn:
+        kept.append(each)
+        durations.append(int(picture.info.get("duration", 0)))
+    if "loop" in picture.info:
+        options["loop"] = picture.info["loop"]
+    if plugin == "PNG" and picture.info.get("default_image"):  # the first one is not a part of the animation
+        options["default_image"] = True
+        del durations[0]
+    if plugin == "GIF":
+        options["disposal"] = 2 if any(each.has_transparency_data for each in kept) else 0
+    kept[0].save(file, plugin, save_all=True, append_images=kept[1:], duration=durations, **options)
     return file.getvalue()
 
 

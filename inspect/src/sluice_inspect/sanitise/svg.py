@@ -50,7 +50,9 @@ _STYLE_URL: Final = re.compile(
 )
 _STYLE_ESCAPE: Final = re.compile(r"\\([0-9a-f]{1,6})\s?", re.IGNORECASE)
 _STYLE_IMPORT: Final = re.compile(
-    r"@import\b[^;]*;?|expression\s*\([^)]*\)?|-moz-binding[^;}]*|behavior\s*:[^;}]*", re.IGNORECASE
+    r"@import\b[^;]*;?|expression\s*\([^)]*\)?|-moz-binding[^;}]*|(?<![\w-])behavior\s*:[^;}]*"
+    r"|(?:image-set|cross-fade|\bsrc)\s*\([^;}]*",
+    re.IGNORECASE,
 )
 
 

@@ -10,6 +10,8 @@ import pytest
 from docx.document import Document
 from openpyxl.comments import Comment
 from openpyxl.worksheet.worksheet import Worksheet
+from pptx.slide import Slide
+from pptx.util import Inches
 
 from sluice_inspect.formats import docx, eml, xlsx
 from sluice_inspect.formats import zip as zip_format
@@ -27,6 +29,7 @@ from tests.rows import each_row
 
 S = SECRET.decode()
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
@@ -222,7 +225,7 @@ def _hostile_docx() -> bytes:
         {
             "word/vbaProject.bin": SECRET,
             "word/embeddings/oleObject1.bin": SECRET,
-            "word/_rels/settings.xml.rels": f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{_relation("rIdT", "attachedTemplate", f"http://{S}/t.dotm", external=True)}'.encode(),
+            "word/_rels/settings.xml.rels": f'<Relationships xmlns="{_RELATIONS}">{_relation("rIdT", "attachedTemplate", f"http://{S}/t.dotm", external=True)}'.encode(),
         },
         word__rels_document_xml_rels=(
             "</Relationships>",
@@ -244,23 +247,56 @@ def _hostile_xlsx() -> bytes:
         sheet["A2"] = f'=HYPERLINK("http://{S}","a link")'
         sheet["A3"] = "=SUM(B1:B2)"
         sheet["A4"] = "a link"
+        sheet["A5"] = "=[1]Prices!A1"
         sheet["A4"].hyperlink = f"http://{S}/"
 
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    macros = f'<xm:macrosheet xmlns:xm="http://schemas.microsoft.com/office/excel/2006/main" xmlns="{main}"><sheetData><row><c><f>{S}()</f></c></row></sheetData></xm:macrosheet>'
+    book = f'<externalLink xmlns="{main}" xmlns:r="{_OFFICE}"><externalBook r:id="rId1"/></externalLink>'
+    path = _relation("rId1", "externalLinkPath", f"file:///C:/{S}.xlsx", external=True)
+    override = '<Override PartName="/xl/{}" ContentType="application/vnd.{}+xml"/>'
     return _with(
         xlsx_samples.workbook(edit, second=lambda sheet: sheet.append(["kept"])),
         {
-            "xl/macrosheets/sheet9.xml": f'<xm:macrosheet xmlns:xm="http://schemas.microsoft.com/office/excel/2006/main" xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData><row><c><f>{S}()</f></c></row></sheetData></xm:macrosheet>'.encode()
+            "xl/macrosheets/sheet9.xml": macros.encode(),
+            "xl/externalLinks/externalLink1.xml": book.encode(),
+            "xl/externalLinks/_rels/externalLink1.xml.rels": f'<Relationships xmlns="{_RELATIONS}">{path}'.encode(),
         },
-        xl_workbook_xml=("<sheets>", f'<sheets><sheet xmlns:r="{_OFFICE}" name="Macro" sheetId="9" r:id="rIdM"/>'),
+        xl_workbook_xml=(
+            "<sheets>",
+            (
+                f'<externalReferences xmlns:r="{_OFFICE}"><externalReference r:id="rIdE"/></externalReferences>'
+                f'<definedNames><definedName name="Rate">[1]{S}!A1</definedName></definedNames>'
+                f'<sheets><sheet xmlns:r="{_OFFICE}" name="Macro" sheetId="9" r:id="rIdM"/>'
+            ),
+        ),
         xl__rels_workbook_xml_rels=(
             "</Relationships>",
-            '<Relationship Id="rIdM" Type="http://schemas.microsoft.com/office/2006/relationships/xlMacrosheet" Target="/xl/macrosheets/sheet9.xml"/></Relationships>',
+            (
+                '<Relationship Id="rIdM" Type="http://schemas.microsoft.com/office/2006/relationships/xlMacrosheet"'
+                f' Target="/xl/macrosheets/sheet9.xml"/>{_relation("rIdE", "externalLink", "externalLinks/externalLink1.xml")}'
+            ),
         ),
         Content_Types_xml=(
             "</Types>",
-            '<Override PartName="/xl/macrosheets/sheet9.xml" ContentType="application/vnd.ms-excel.macrosheet+xml"/></Types>',
+            override.format("macrosheets/sheet9.xml", "ms-excel.macrosheet")
+            + override.format(
+                "externalLinks/externalLink1.xml", "openxmlformats-officedocument.spreadsheetml.externalLink"
+            )
+            + "</Types>",
         ),
     )
+
+
+def _hostile_pptx() -> bytes:
+    def edit(slide: Slide) -> None:
+        slide.shapes.add_ole_object(io.BytesIO(SECRET), "Package", Inches(0), Inches(0))
+        box = slide.shapes.add_textbox(Inches(0), Inches(0), Inches(4), Inches(1))
+        words = box.text_frame.paragraphs[0].add_run()
+        words.text = "a link"
+        words.hyperlink.address = f"http://{S}/"
+
+    return pptx_samples.presentation(edit, pptx_samples.chart)
 
 
 def _hostile_odt() -> bytes:
@@ -297,6 +333,7 @@ def _active() -> Iterator[tuple[str, bytes, set[str], tuple[bytes, ...]]]:
     words = {"macros", "embedded_files", "external_links", "actions"}
     yield "a.docm", _hostile_docx(), words, (b"a link", b"a result", b"a picture", b"v:shape")
     yield "a.xlsm", _hostile_xlsx(), {"macros", "external_links", "actions"}, (b"SUM(B1:B2)", b"kept")
+    yield "a.pptx", _hostile_pptx(), {"embedded_files", "external_links"}, (b"a link", b"p:pic", b"c:pieChart")
     yield "a.odt", _hostile_odt(), {"macros", "embedded_files", "external_links"}, (b"a link", b"A letter")
     yield "a.svg", _HOSTILE_SVG, {"scripts", "embedded_files", "external_links"}, (b"<rect", b"url(#g)")
     words = {"scripts", "actions", "embedded_files", "external_links", "forms"}
@@ -339,7 +376,7 @@ def _refused() -> Iterator[tuple[str, bytes, str, str]]:
         docx.FORMAT.sample(),
         {
             "word/a.html": b"<p>a</p>",
-            "word/_rels/document.xml.rels": f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{chunk}'.encode(),
+            "word/_rels/document.xml.rels": f'<Relationships xmlns="{_RELATIONS}">{chunk}'.encode(),
         },
     )
     yield "a.docx", imported, "active_content", "inseparable"

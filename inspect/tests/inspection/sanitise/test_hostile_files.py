@@ -14,7 +14,7 @@ from tests.inspection.sanitise.cleaned import cleaned
 from tests.rows import each_row
 from tests.run_length import amount
 
-_TRIES = amount("SANITISED_CHANGES", short=25, full=2_000)
+_TRIES = amount("SANITISED_CHANGES", short=8, full=2_000)
 # What libraries raise for some damage, which the worker reports as damaged.
 _OF_LIBRARIES = (ValueError, RuntimeError, TypeError, KeyError, AttributeError, struct.error, IndexError, OSError)
 

@@ -27,6 +27,7 @@ def _pictures() -> Iterator[tuple[str, bytes, int]]:
     yield "palette.png", encoded(_FRAMES[0].convert("P"), "PNG", transparency=0), 0
     yield "deep.png", encoded(Image.new("I;16", (40, 20), 0x8001), "PNG"), 0
     yield "moving.png", animated(_FRAMES, "PNG", duration=[70, 110, 90], loop=2), 0
+    yield "beside.png", animated(_FRAMES, "PNG", duration=[70, 110], default_image=True), 0
     yield "a.jpg", _jpeg(), 40
     yield "cmyk.jpg", encoded(Image.new("CMYK", (40, 20), (9, 90, 200, 0)), "JPEG"), 4
     yield "still.webp", _webp(), 0
