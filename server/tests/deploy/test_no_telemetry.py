@@ -16,7 +16,10 @@ from tests.service import cli_command
 NAMED_ONLY = re.compile(
     r"(localhost|127\.0\.0\.1|0\.0\.0\.0|.*\.?example(\.(com|org))?|.*\.invalid|www\.w3\.org|schemas\..*|purl\.org"
     r"|openoffice\.org|ns\.adobe\.com"
-    r"|www|host|purl\.oclc\.org|www\.idpf\.org|www\.standardwebhooks\.com|www\.eicar\.org|tus\.io|iana\.org)"
+    r"|www|host|purl\.oclc\.org|www\.idpf\.org|www\.standardwebhooks\.com|www\.eicar\.org|tus\.io|iana\.org"
+    # names of what editors write into SVG
+    r"|www\.inkscape\.org|sodipodi\.sourceforge\.net|www\.bohemiancoding\.com|creativecommons\.org|web\.resource\.org"
+    r"|www\.serif\.com|(xmlns\.)?boxy-svg\.com|vectornator\.io|www\.figma\.com)"
 )
 _HOOK = """
 import json, os, sys

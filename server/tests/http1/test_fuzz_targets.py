@@ -18,7 +18,7 @@ def test_target_accepts_its_seeds(name: str) -> None:
 
 
 @each_row("name", TARGETS)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_target_raises_only_its_promised_error(name: str, data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(SEEDS[name]))

@@ -141,7 +141,7 @@ async def test_large_file_is_scanned_once_for_several_engines(
 
 async def test_rules_that_are_slow_or_match_everything_are_named(tmp_path: Path) -> None:
     (tmp_path / "all.yar").write_text("rule Everything { condition: filesize > 3 }", encoding="utf-8")
-    loop = "for all i in (0..8000000) : (uint8(i % 1000) != 300)"
+    loop = "for all i in (0..40000000) : (uint8(i % 1000) != 300)"
     (tmp_path / "slow.yar").write_text(f"rule Slow {{ condition: filesize > 500KB and {loop} }}", encoding="utf-8")
     scanner = YaraScanner(tmp_path, InProcessSandbox(), compile_rules)
     assert await scanner.start() == ""
