@@ -24,7 +24,13 @@ from sluice_inspect.images.legibility import measure_legibility
 from sluice_inspect.inspection import inspect_file
 from sluice_inspect.report import Limits
 
-_FONTS: Final = ("", "DejaVuSerif.ttf", "LiberationSerif-Regular.ttf", "LiberationSans-Regular.ttf", "DejaVuSansMono.ttf")
+_FONTS: Final = (
+    "",
+    "DejaVuSerif.ttf",
+    "LiberationSerif-Regular.ttf",
+    "LiberationSans-Regular.ttf",
+    "DejaVuSansMono.ttf",
+)
 _WORDS: Final = (
     "the invoice of your account was paid on receipt and no further amount is due at this time please keep it with "
     "Policy Number 4711-0815 Claim dated March insured person address street town 12,480.50 EUR total VAT included "
@@ -114,10 +120,12 @@ def _perspective(rng: random.Random, size: tuple[int, int], page: tuple[int, int
     corners = []
     for x, y in ((-1, -1), (1, -1), (1, 1), (-1, 1)):
         along, down = x * half_width, y * half_height
-        corners.append((
-            width / 2 + along * cosine - down * sine + rng.uniform(-shift, shift),
-            height / 2 + along * sine + down * cosine + rng.uniform(-shift, shift),
-        ))
+        corners.append(
+            (
+                width / 2 + along * cosine - down * sine + rng.uniform(-shift, shift),
+                height / 2 + along * sine + down * cosine + rng.uniform(-shift, shift),
+            )
+        )
     sources = ((0, 0), (page_width, 0), (page_width, page_height), (0, page_height))
     rows, values = [], []
     for (x, y), (u, v) in zip(corners, sources, strict=True):
@@ -129,7 +137,9 @@ def _perspective(rng: random.Random, size: tuple[int, int], page: tuple[int, int
 def photograph(rng: random.Random, page: Image.Image, x_height: float, width: int, tilt: float = 0.0) -> Photo:
     """Return the page on a desk, in perspective and by uneven light, without noise."""
     size = width, round(width * 4 / 3)
-    desk = Image.effect_noise((size[0] // 8, size[1] // 8), rng.choice((5, 15, 30))).resize(size, Image.Resampling.BICUBIC)
+    desk = Image.effect_noise((size[0] // 8, size[1] // 8), rng.choice((5, 15, 30))).resize(
+        size, Image.Resampling.BICUBIC
+    )
     desk = desk.point([round(level * rng.uniform(0.3, 0.7)) for level in range(256)])
     terms = _perspective(rng, size, page.size, tilt)
     flat = page.transform(size, Image.Transform.PERSPECTIVE, terms, Image.Resampling.BICUBIC, fillcolor=0)
@@ -138,7 +148,9 @@ def photograph(rng: random.Random, page: Image.Image, x_height: float, width: in
     across, down = np.meshgrid(np.linspace(-1, 1, size[0]), np.linspace(-1, 1, size[1]))
     lamp = rng.uniform(-0.6, 0.6), rng.uniform(-0.6, 0.6)
     light = 1 - rng.uniform(0.1, 0.25) * ((across - lamp[0]) ** 2 + (down - lamp[1]) ** 2)
-    lit = Image.fromarray(np.clip(np.asarray(desk, np.float32) * light * rng.uniform(0.75, 1.0), 0, 255).astype(np.uint8))
+    lit = Image.fromarray(
+        np.clip(np.asarray(desk, np.float32) * light * rng.uniform(0.75, 1.0), 0, 255).astype(np.uint8)
+    )
     scale = min(size[0] * 0.88 / page.width, size[1] * 0.88 / page.height)
     return Photo(lit, x_height * scale)
 
@@ -146,7 +158,9 @@ def photograph(rng: random.Random, page: Image.Image, x_height: float, width: in
 def take(rng: random.Random, picture: Image.Image) -> bytes:
     """Return the JPEG that a telephone makes of what its lens shows: with noise, and compressed."""
     levels = np.asarray(picture, np.float32)
-    noise = np.random.default_rng(rng.randrange(2**32)).normal(0, rng.uniform(1.0, 4.0), levels.shape).astype(np.float32)
+    noise = (
+        np.random.default_rng(rng.randrange(2**32)).normal(0, rng.uniform(1.0, 4.0), levels.shape).astype(np.float32)
+    )
     taken = Image.fromarray(np.clip(levels + noise, 0, 255).astype(np.uint8)).convert("RGB")
     file = io.BytesIO()
     taken.save(file, "JPEG", quality=rng.randint(75, 93))
@@ -162,7 +176,9 @@ def shaken(photo: Photo, strokes: float, *, down: bool) -> Image.Image:
     """Return the photo moved in one direction by that many widths of strokes."""
     length = max(1, round(photo.stroke * strokes))
     levels = np.asarray(photo.picture, np.float32)
-    sums = np.cumsum(np.pad(levels, ((length, 0), (0, 0)) if down else ((0, 0), (length, 0)), mode="edge"), axis=1 - down)
+    sums = np.cumsum(
+        np.pad(levels, ((length, 0), (0, 0)) if down else ((0, 0), (length, 0)), mode="edge"), axis=1 - down
+    )
     moved = sums[length:] - sums[:-length] if down else sums[:, length:] - sums[:, :-length]
     return Image.fromarray(np.clip(moved / length, 0, 255).astype(np.uint8))
 

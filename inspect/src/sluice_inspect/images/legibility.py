@@ -122,16 +122,15 @@ def _strokes(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _opened(levels: NDArray[np.uint8], first: np.ufunc, second: np.ufunc) -> NDArray[np.uint8]:
-    padded = np.pad(levels, _STROKE_WINDOW - 1, mode="edge")
+    result = np.pad(levels, _STROKE_WINDOW - 1, mode="edge")
     for extreme in (first, second):
-        for axis in (0, 1):
-            size = 1
-            while size < _STROKE_WINDOW:
-                step = min(size, _STROKE_WINDOW - size)
-                length = padded.shape[axis] - step
-                padded = extreme(padded.take(range(length), axis), padded.take(range(step, length + step), axis)) if axis else extreme(padded[:length], padded[step:])
-                size += step
-    return padded
+        size = 1
+        while size < _STROKE_WINDOW:
+            step = min(size, _STROKE_WINDOW - size)
+            result = extreme(result[:-step], result[step:])
+            result = extreme(result[:, :-step], result[:, step:])
+            size += step
+    return result
 
 
 def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
@@ -148,22 +147,21 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
     tile, y, x = np.nonzero(ink)
     if not len(tile):
         return None
-    # Off the grid of pixels, which by itself makes rows at some angles.
-    jitter = np.random.default_rng(0).random((2, len(tile)), dtype=np.float32) - np.float32(0.5)
-    x, y = across.astype(np.float32)[x] + jitter[0], down.astype(np.float32)[y] + jitter[1]
+    # Off the grid of pixels, which by itself makes rows at some angles: by multiples of the golden ratio.
+    jitter = (np.arange(len(tile)) * 0.6180339887 % 1 - 0.5).astype(np.float32)
+    x, y = across.astype(np.float32)[x] + jitter[::-1], down.astype(np.float32)[y] + jitter
     bins = 2 * int(radius + 2)
     chords = 2 * np.sqrt(np.maximum(radius**2 - np.square(np.arange(bins) - bins / 2 + 0.5), (radius / 3) ** 2))
     offset = (tile * bins).astype(np.int32)
 
-    def rows(degrees: NDArray[np.float64], every: int) -> Floats:
+    def rows(degrees: Floats | float, every: int) -> Floats:
         """Return the ink of each tile by rows that are turned by an angle, as a share of a full row."""
-        angle = np.radians(degrees).astype(np.float32)
-        sine, cosine = (np.sin(angle), np.cos(angle)) if angle.ndim == 0 else (np.sin(angle)[tile[::every]], np.cos(angle)[tile[::every]])
-        row = y[::every] * cosine - x[::every] * sine + np.float32(bins / 2)
+        angles = np.broadcast_to(np.radians(np.asarray(degrees, np.float32)), count)[tile[::every]]
+        row = y[::every] * np.cos(angles) - x[::every] * np.sin(angles) + np.float32(bins / 2)
         counts = np.bincount(offset[::every] + row.astype(np.int32), minlength=count * bins)
         return (counts.reshape(count, bins) * (every / chords)).astype(np.float32)
 
-    coarse_every, fine_every = max(1, len(tile) // 6000), max(1, len(tile) // 16000)
+    coarse_every, fine_every = max(1, len(tile) // 12000), max(1, len(tile) // 16000)
     scores = np.stack([_contrast_of_rows(rows(degrees, coarse_every)) for degrees in _COARSE_DEGREES])
     usual = np.maximum(np.median(scores, axis=0), 1e-6)
     total = np.log(scores / usual + 0.1).sum(axis=1).reshape(2, -1)
@@ -171,7 +169,12 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
     best: _Text | None = None
     for coarse in _COARSE_DEGREES.reshape(2, -1)[(0, 1), np.argmax(total, axis=1)]:
         # Letters below each other, as in a table, look like lines in the other direction.
-        fine = np.stack([_contrast_of_rows(rows(coarse + each, fine_every)) for each in _FINE_DEGREES])
+        for _ in range(3):
+            fine = np.stack([_contrast_of_rows(rows(coarse + each, fine_every)) for each in _FINE_DEGREES])
+            at = int(np.argmax(np.log(fine / usual + 0.1).sum(axis=1)))
+            if 0 < at < len(_FINE_DEGREES) - 1:
+                break
+            coarse += _FINE_DEGREES[at]
         turn = coarse + _FINE_DEGREES[np.argmax(fine, axis=0)]
         found = {n: heights for n, each in enumerate(rows(turn, fine_every)) if len(heights := _lines(each))}
         if len(found) < max(min(_TEXT_TILES_LEAST, with_ink), _TEXT_SHARE_LEAST * with_ink):
@@ -180,9 +183,6 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
         letter = float(np.median(np.concatenate(list(found.values()))))
         apart = np.median(np.abs(degrees - np.median(degrees)))
         share = len(found) / with_ink
-        import os
-        if os.environ.get("DBG"):
-            print("      lvl", scale, "coarse", coarse, "share", share, "mad", apart, "letter", letter*scale)
         is_text = apart <= _DEGREES_APART_MOST and _LETTER_LEAST <= letter <= _LETTER_MOST
         if is_text and (best is None or share > best.share):
             centres = [((corners[n][0] + width / 2) * scale, (corners[n][1] + height / 2) * scale) for n in found]
@@ -207,8 +207,10 @@ def _lines(rows: Floats) -> Floats:
     dense = float(np.percentile(filled, 75))
     is_line = np.concatenate([[False], rows > dense / 2, [False]])
     edges = np.flatnonzero(is_line[1:] != is_line[:-1]).reshape(-1, 2)
+    if len(edges) < 3:
+        return none
     heights = edges[:, 1] - edges[:, 0]
-    edges = edges[(heights >= 2) & (heights >= 0.4 * np.max(heights, initial=0))]
+    edges = edges[(heights >= 2) & (heights >= 0.55 * np.percentile(heights, 80))]
     if len(edges) < 3:
         return none
     gaps = [float(rows[end:start].min()) for end, start in zip(edges[:-1, 1], edges[1:, 0], strict=True)]
@@ -231,8 +233,8 @@ def _sharpness(image: Image.Image, letter: float, centres: list[tuple[float, flo
     scale = max(1, int(letter // _LETTER_SCALE))
     centres = centres[:: max(1, len(centres) // _EDGE_TILES_MOST)][:_EDGE_TILES_MOST]
     while True:
-        widths = _edge_widths(np.stack([_cut(image, centre, scale) for centre in centres]))
-        typical = float(np.percentile(widths, 50 if is_text else 25))
+        widths = np.sort(_edge_widths(np.stack([_cut(image, centre, scale) for centre in centres])))
+        typical = float(widths[len(widths) // (2 if is_text else 4)])
         if typical < _WIDTH_MOST or min(image.size) < 2 * _EDGE_TILE * scale:
             break
         scale *= 2  # blurred: wider than the window, or hidden in the noise
@@ -242,13 +244,15 @@ def _sharpness(image: Image.Image, letter: float, centres: list[tuple[float, flo
     return round(100 / (1 + (share / _HALF_SHARP) ** 2))
 
 
-def _cut(image: Image.Image, centre: tuple[float, float], scale: int) -> Floats | None:
+def _cut(image: Image.Image, centre: tuple[float, float], scale: int) -> Floats:
     """Return a tile of the picture around a point, reduced."""
-    side = min(_EDGE_TILE * scale, *image.size)
-    left, top = (int(min(max(0, middle - side / 2), most - side)) for middle, most in zip(centre, image.size, strict=True))
-    part = image.crop((left, top, left + side, top + side))
-    part = _grey(part.reduce(scale) if scale > 1 else part)
-    return np.asarray(part, dtype=np.float32)
+    side = min(_EDGE_TILE * scale, *(size // scale * scale for size in image.size))
+    left, top = (
+        int(min(max(0, middle - side / 2), most - side)) for middle, most in zip(centre, image.size, strict=True)
+    )
+    box = left, top, left + side, top + side
+    part = image.reduce(scale, box) if scale > 1 else image.crop(box)
+    return np.asarray(_grey(part), dtype=np.float32)
 
 
 def _edge_widths(tiles: Floats) -> Floats:
@@ -276,9 +280,7 @@ def _edges(tiles: Floats) -> tuple[Floats, Floats, Floats]:
     count = min(high.shape[2], steepest.shape[2])
     span = (high - low)[..., :count].reshape(len(tiles), -1)
     strong = np.percentile(span[:, ::3], 95, axis=1)
-    is_edge = span > 0.6 * strong[:, None]
+    is_edge = span >= 0.6 * strong[:, None]
     steepest = np.where(is_edge, steepest[..., :count].reshape(span.shape), np.nan)
     noise = np.percentile(steps[:, ::2].reshape(len(tiles), -1), 20, axis=1) / 0.36
     return strong, np.nanmedian(steepest[:, ::3], axis=1), noise
-
-

@@ -12,6 +12,7 @@ from sluice.contexts.policies import (
     Document,
     FilenamePattern,
     Image,
+    Legible,
     Media,
     MinSize,
     Mode,
@@ -78,6 +79,8 @@ def judge_content(facts: Facts, policies: Policies) -> Iterator[Rejection]:
         judged.append((Reason.PROGRAM_IN_ARCHIVE, programs.mode, _programs(report)))
     if (image := policies.image) is not None:
         judged.append((Reason.IMAGE_DIMENSIONS, image.mode, _image_outside(report, image)))
+    if (legible := policies.legible) is not None:
+        judged.append((Reason.ILLEGIBLE_PICTURE, legible.mode, illegible(report, legible)))
     if (document := policies.document) is not None:
         judged.append((Reason.TOO_MANY_PAGES, document.mode, _too_long(report, document)))
     if (media := policies.media) is not None:
@@ -130,6 +133,28 @@ def _image_outside(report: Report, policy: Image) -> _Finding | None:
             return f"found {name} {value}, expected {words}", {name: value}, {name: expected}
     if not policy.allow_animation and report.facts.get("animated"):
         return "found an animation, expected a still picture", {"animated": True}, {"animated": False}
+    return None
+
+
+def illegible(report: Report, policy: Legible) -> tuple[str, object, object] | None:
+    """Return why a picture cannot be read, as detail, found and expected; None for what was not measured, too.
+
+    Darkness comes first: it makes edges weak, too.
+    """
+    for name, least in (
+        ("exposure", policy.min_exposure),
+        ("sharpness", policy.min_sharpness),
+        ("text_height", policy.min_text_height_px),
+    ):
+        value = _number(report, name)
+        if value is not None and value < least:
+            detail = f"found {name.replace('_', ' ')} {value}, expected at least {least}"
+            return detail, {name: value}, {name: {"min": least}}
+    skew, most = _number(report, "skew"), policy.max_skew_degrees
+    if skew is not None and skew > most * 10:
+        degrees = skew / 10
+        detail = f"found lines at {degrees:.1f} degrees, expected at most {most}"
+        return detail, {"skew_degrees": degrees}, {"skew_degrees": {"max": most}}
     return None
 
 
