@@ -1,28 +1,32 @@
 """Figures of the policy `legible`: text pages are drawn, photographed, and spoilt by known amounts.
 
-Prints the share that the policy refuses at its defaults, for each amount of blur, shake, darkness, skew and size.
+    python scripts/legible.py [FOLDER] [--count 60]
+
+For each amount of blur, shake, darkness and skew, and each height of letters, the table has the share of the photos that
+the policy refuses at its defaults, and the middle of the fact that is meant. With a folder, the same of its pictures.
 """
 
 import argparse
 import io
-import itertools
 import random
-import sys
+import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from sluice.contexts.policies import Legible, Policies
+from sluice.contexts.policies import Legible
 from sluice.uploads.policies import illegible
+from sluice_inspect.format import Family
 from sluice_inspect.images.legibility import measure_legibility
 from sluice_inspect.inspection import inspect_file
-from sluice_inspect.report import Limits
+from sluice_inspect.registry import format_named
+from sluice_inspect.report import Limits, Outcome, Report
 
 _FONTS: Final = (
     "",
@@ -184,4 +188,129 @@ def shaken(photo: Photo, strokes: float, *, down: bool) -> Image.Image:
 
 
 def darkened(photo: Photo, share: float) -> Image.Image:
+    """Return the photo by that share of the light."""
     return photo.picture.point([round(level * share) for level in range(256)])
+
+
+def smaller(photo: Photo, x_height: float) -> Image.Image:
+    """Return the photo reduced until its small letters have that many pixels."""
+    share = min(1.0, x_height / photo.x_height)
+    width, height = (round(side * share) for side in photo.picture.size)
+    return photo.picture.resize((width, height), Image.Resampling.LANCZOS)
+
+
+_LAYOUTS: Final = ("letter", "columns", "form", "table", "receipt")
+
+
+def make_photo(number: int, tilt: float | None = None) -> tuple[random.Random, Photo]:
+    """Return the photo of a page by its number, and the rest of its chance."""
+    rng = random.Random(number)
+    width = rng.choice((1200, 1600, 2400))
+    layout, font = _LAYOUTS[number % len(_LAYOUTS)], rng.choice(_FONTS)
+    page, x_height = draw_page(rng, round(width * 0.9), layout, rng.choice((9, 10, 11, 12, 14)), font)
+    return rng, photograph(rng, page, x_height, width, rng.uniform(-4, 4) if tilt is None else tilt)
+
+
+def _judge(facts: dict[str, object], policy: Legible) -> str | None:
+    report = Report("jpeg", "image/jpeg", Outcome.OK, Outcome.OK, None, blank=False, detail="", facts=facts)
+    finding = illegible(report, policy)
+    return None if finding is None else next(iter(finding[1]))
+
+
+@dataclass(frozen=True)
+class Series:
+    """One way to spoil a photo, by what amounts, and the fact that shows it."""
+
+    name: str
+    amounts: Sequence[float]
+    spoil: Callable[[Photo, float], Image.Image]
+    fact: str = "sharpness"
+
+
+_SERIES: Final = (
+    Series("out of focus (standard deviation, strokes)", (0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3), blurred),
+    Series("shaken along the lines (strokes)", (1, 2, 3, 4, 6), lambda photo, by: shaken(photo, by, down=False)),
+    Series("shaken across the lines (strokes)", (1, 2, 3, 4, 6), lambda photo, by: shaken(photo, by, down=True)),
+    Series("light (share)", (0.6, 0.4, 0.3, 0.25, 0.2, 0.1), darkened, "exposure"),
+    Series("height of small letters (pixels)", (12, 10, 8, 7, 6, 5, 4, 3), smaller, "text_height"),
+)
+_TILTS: Final = (0, 5, 10, 15, 18, 22, 25, 30, 40)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--count", type=int, default=60, help="photos of each amount")
+    arguments = parser.parse_args()
+    if arguments.folder is not None:
+        _show_folder(arguments.folder)
+        return
+    milliseconds: list[float] = []
+    for series in _SERIES:
+        _show(series.name, series.fact, _spoilt(series, arguments.count), milliseconds)
+    _show("skew (degrees)", "skew", _tilted(arguments.count), milliseconds)
+    print(f"{statistics.median(milliseconds):.0f} ms of processor time, at most {max(milliseconds):.0f}")
+
+
+def _spoilt(series: Series, count: int) -> Iterator[tuple[float, bytes]]:
+    for number in range(count):
+        rng, photo = make_photo(number)
+        for amount in series.amounts:
+            yield amount, take(rng, series.spoil(photo, amount))
+
+
+def _tilted(count: int) -> Iterator[tuple[float, bytes]]:
+    for number in range(count):
+        for tilt in _TILTS:
+            rng, photo = make_photo(number, tilt)
+            yield tilt, take(rng, photo.picture)
+
+
+def _show(name: str, fact: str, photos: Iterator[tuple[float, bytes]], milliseconds: list[float]) -> None:
+    refused: dict[float, Counter[str | None]] = {}
+    values: dict[float, list[int]] = {}
+    for amount, data in photos:
+        picture = Image.open(io.BytesIO(data))
+        picture.load()
+        began = time.process_time()
+        facts = dict(measure_legibility(picture))
+        milliseconds.append((time.process_time() - began) * 1000)
+        refused.setdefault(amount, Counter())[_judge(facts, Legible())] += 1
+        if isinstance(value := facts.get(fact), int):
+            values.setdefault(amount, []).append(value)
+    print(f"{name:45} refused  of which                                 {fact}: lowest, middle, highest")
+    for amount, found in refused.items():
+        total, measured = found.total(), sorted(values.get(amount, []))
+        why = ", ".join(f"{each} {count}" for each, count in found.most_common() if each)
+        middle = (
+            f"{measured[0]}, {statistics.median(measured):.0f}, {measured[-1]} of {len(measured)}" if measured else ""
+        )
+        print(f"{amount:45} {1 - found[None] / total:7.1%}  {why:40}  {middle}", flush=True)
+    print()
+
+
+def _show_folder(folder: Path) -> None:
+    refused: Counter[str | None] = Counter()
+    sharpness: list[int] = []
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        report = inspect_file(path, limits=replace(Limits(), legibility=True))
+        kind = format_named(report.format or "")
+        if kind is None or kind.family is not Family.PICTURE or "exposure" not in report.facts:
+            continue
+        why = _judge(dict(report.facts), Legible())
+        refused[why] += 1
+        if isinstance(value := report.facts["sharpness"], int):
+            sharpness.append(value)
+        if why:
+            print(path.relative_to(folder), why, {name: report.facts.get(name) for name in _MEASURED})
+    print(
+        f"{refused.total()} pictures, refused: {dict(refused)}; sharpness by tenths: {statistics.quantiles(sharpness, n=10)}"
+    )
+
+
+_MEASURED: Final = ("sharpness", "exposure", "skew", "text_height")
+
+
+if __name__ == "__main__":
+    main()

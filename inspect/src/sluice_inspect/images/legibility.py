@@ -6,6 +6,7 @@ grows with the picture.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float32]
     Box: TypeAlias = tuple[int, int, int, int]
 
+_MODES: Final = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"})
 _SIDE_LEAST: Final = 48  # pixels: a smaller picture is an icon
 _ROUGH_SIDE: Final = 2000  # pixels of the longer side at most in which text is searched for
 _TILE: Final = 128
@@ -32,6 +34,7 @@ _COARSE_DEGREES: Final = np.arange(-45.0, 135.0, 3.0)
 _FINE_DEGREES: Final = np.arange(-4.5, 4.6, 1.5)
 _STROKE_WINDOW: Final = 7  # pixels: nothing wider is a stroke of a letter
 _RULING: Final = 0.7  # of a row
+_INK_LEAST: Final = 0.02  # of a row with letters
 _GAP_MOST: Final = 0.3  # ink between two lines, as a share of that in a line
 _TEXT_TILES_LEAST: Final = 3
 _TEXT_SHARE_LEAST: Final = 0.15  # of the tiles that have any contrast
@@ -65,10 +68,10 @@ def measure_legibility(image: Image.Image) -> dict[str, FactValue]:
 
     Return nothing for a picture that is too small to be one of a document, and for samples that are no colours.
     """
-    if min(image.size) < _SIDE_LEAST or image.mode[0] in "IF":
+    if min(image.size) < _SIDE_LEAST or image.mode not in _MODES:
         return {}
-    if image.mode in {"1", "P", "PA"}:
-        image = image.convert("L")
+    if image.mode in {"1", "P"}:
+        image = image.convert("L")  # they cannot be reduced as they are
     scale = max(1, -(-max(image.size) // _ROUGH_SIDE))
     rough = _grey(image.reduce(scale) if scale > 1 else image)
     half, quarter = rough.reduce(2), rough.reduce(4)
@@ -108,10 +111,10 @@ def _tiles(levels: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], list[tuple[int
     top, left = (height - rows * tile_height) // 2, (width - columns * tile_width) // 2
     inner = levels[top : top + rows * tile_height, left : left + columns * tile_width]
     blocks = inner.reshape(rows, tile_height, columns, tile_width).transpose(0, 2, 1, 3)
-    blocks = blocks.reshape(-1, tile_height, tile_width)
-    chosen = np.argsort(blocks[:, ::3, ::3].sum(axis=(1, 2)))[::-1][:_TILES_MOST]
+    flat = blocks.reshape(-1, tile_height, tile_width)
+    chosen = np.argsort(flat[:, ::3, ::3].sum(axis=(1, 2)))[::-1][:_TILES_MOST]
     corners = [(left + int(n % columns) * tile_width, top + int(n // columns) * tile_height) for n in chosen]
-    return blocks[chosen], corners
+    return flat[chosen], corners
 
 
 def _strokes(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -154,12 +157,13 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
     chords = 2 * np.sqrt(np.maximum(radius**2 - np.square(np.arange(bins) - bins / 2 + 0.5), (radius / 3) ** 2))
     offset = (tile * bins).astype(np.int32)
 
-    def rows(degrees: Floats | float, every: int) -> Floats:
+    def rows(degrees: NDArray[np.float64] | float, every: int) -> Floats:
         """Return the ink of each tile by rows that are turned by an angle, as a share of a full row."""
         angles = np.broadcast_to(np.radians(np.asarray(degrees, np.float32)), count)[tile[::every]]
         row = y[::every] * np.cos(angles) - x[::every] * np.sin(angles) + np.float32(bins / 2)
         counts = np.bincount(offset[::every] + row.astype(np.int32), minlength=count * bins)
-        return (counts.reshape(count, bins) * (every / chords)).astype(np.float32)
+        shares: Floats = (counts.reshape(count, bins) * (every / chords)).astype(np.float32)
+        return shares
 
     coarse_every, fine_every = max(1, len(tile) // 12000), max(1, len(tile) // 16000)
     scores = np.stack([_contrast_of_rows(rows(degrees, coarse_every)) for degrees in _COARSE_DEGREES])
@@ -169,13 +173,14 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
     best: _Text | None = None
     for coarse in _COARSE_DEGREES.reshape(2, -1)[(0, 1), np.argmax(total, axis=1)]:
         # Letters below each other, as in a table, look like lines in the other direction.
+        middle = coarse
         for _ in range(3):
-            fine = np.stack([_contrast_of_rows(rows(coarse + each, fine_every)) for each in _FINE_DEGREES])
+            fine = np.stack([_contrast_of_rows(rows(middle + each, fine_every)) for each in _FINE_DEGREES])
             at = int(np.argmax(np.log(fine / usual + 0.1).sum(axis=1)))
             if 0 < at < len(_FINE_DEGREES) - 1:
                 break
-            coarse += _FINE_DEGREES[at]
-        turn = coarse + _FINE_DEGREES[np.argmax(fine, axis=0)]
+            middle += _FINE_DEGREES[at]
+        turn = middle + _FINE_DEGREES[np.argmax(fine, axis=0)]
         found = {n: heights for n, each in enumerate(rows(turn, fine_every)) if len(heights := _lines(each))}
         if len(found) < max(min(_TEXT_TILES_LEAST, with_ink), _TEXT_SHARE_LEAST * with_ink):
             continue
@@ -198,14 +203,13 @@ def _contrast_of_rows(rows: Floats) -> Floats:
 
 def _lines(rows: Floats) -> Floats:
     """Return the heights of the lines of text in the rows of a tile; empty if it shows less than three."""
-    rows = np.where(rows > _RULING, 0, rows)
-    rows = np.convolve(rows, (0.25, 0.5, 0.25), "same")
-    filled = rows[rows > 0.02]
+    smooth = np.convolve(np.where(rows > _RULING, 0, rows), (0.25, 0.5, 0.25), "same")
+    filled = smooth[smooth > _INK_LEAST]
     none = np.empty(0, np.float32)
     if len(filled) < 3 * _LETTER_LEAST:
         return none
     dense = float(np.percentile(filled, 75))
-    is_line = np.concatenate([[False], rows > dense / 2, [False]])
+    is_line = np.concatenate([[False], smooth > dense / 2, [False]])
     edges = np.flatnonzero(is_line[1:] != is_line[:-1]).reshape(-1, 2)
     if len(edges) < 3:
         return none
@@ -213,10 +217,11 @@ def _lines(rows: Floats) -> Floats:
     edges = edges[(heights >= 2) & (heights >= 0.55 * np.percentile(heights, 80))]
     if len(edges) < 3:
         return none
-    gaps = [float(rows[end:start].min()) for end, start in zip(edges[:-1, 1], edges[1:, 0], strict=True)]
+    gaps = [float(smooth[end:start].min()) for end, start in zip(edges[:-1, 1], edges[1:, 0], strict=True)]
     if np.median(gaps) > _GAP_MOST * dense:
         return none
-    return (edges[:, 1] - edges[:, 0]).astype(np.float32)
+    found: Floats = (edges[:, 1] - edges[:, 0]).astype(np.float32)
+    return found
 
 
 def _contrasting(levels: NDArray[np.uint8], scale: int) -> list[tuple[float, float]]:
@@ -230,7 +235,7 @@ def _contrasting(levels: NDArray[np.uint8], scale: int) -> list[tuple[float, flo
 
 def _sharpness(image: Image.Image, letter: float, centres: list[tuple[float, float]], *, is_text: bool) -> int:
     """Return how narrow edges are beside small letters, from 0 to 100; 0 if there is no edge."""
-    scale = max(1, int(letter // _LETTER_SCALE))
+    scale = max(1, min(int(letter // _LETTER_SCALE), min(image.size) // (2 * _EDGE_WINDOW)))
     centres = centres[:: max(1, len(centres) // _EDGE_TILES_MOST)][:_EDGE_TILES_MOST]
     while True:
         widths = np.sort(_edge_widths(np.stack([_cut(image, centre, scale) for centre in centres])))
@@ -240,7 +245,7 @@ def _sharpness(image: Image.Image, letter: float, centres: list[tuple[float, flo
         scale *= 2  # blurred: wider than the window, or hidden in the noise
     if np.isinf(typical):
         return 0
-    share = np.sqrt(max(0.0, typical**2 - _SHARPEST**2)) * scale / letter
+    share = math.sqrt(max(0.0, typical**2 - _SHARPEST**2)) * scale / letter
     return round(100 / (1 + (share / _HALF_SHARP) ** 2))
 
 
@@ -267,7 +272,7 @@ def _edge_widths(tiles: Floats) -> Floats:
     return np.where(is_seen, span / np.maximum(slope, 0.01), np.inf).astype(np.float32)
 
 
-def _edges(tiles: Floats) -> tuple[Floats, Floats, Floats]:
+def _edges(tiles: Floats) -> tuple[NDArray[np.float64], Floats, NDArray[np.float64]]:
     """Return by tile the contrast of edges across its rows, how steep they are, and the noise of a step."""
     rows = (tiles[:, :-2] + 2 * tiles[:, 1:-1] + tiles[:, 2:]) / 4
     steps = np.abs(np.diff(rows, axis=2))
