@@ -141,10 +141,11 @@ def _perspective(rng: random.Random, size: tuple[int, int], page: tuple[int, int
 def photograph(rng: random.Random, page: Image.Image, x_height: float, width: int, tilt: float = 0.0) -> Photo:
     """Return the page on a desk, in perspective and by uneven light, without noise."""
     size = width, round(width * 4 / 3)
-    desk = Image.effect_noise((size[0] // 8, size[1] // 8), rng.choice((5, 15, 30))).resize(
-        size, Image.Resampling.BICUBIC
-    )
-    desk = desk.point([round(level * rng.uniform(0.3, 0.7)) for level in range(256)])
+    grain, roughness = rng.uniform(1, 3), rng.choice((4, 12, 25))
+    noise = Image.effect_noise((size[0] // 4, size[1] // 4), 100).filter(ImageFilter.GaussianBlur(grain))
+    smooth = np.asarray(noise, np.float32) - 128
+    levels = rng.randint(50, 130) + smooth / smooth.std() * roughness
+    desk = Image.fromarray(np.clip(levels, 0, 255).astype(np.uint8)).resize(size, Image.Resampling.BICUBIC)
     terms = _perspective(rng, size, page.size, tilt)
     flat = page.transform(size, Image.Transform.PERSPECTIVE, terms, Image.Resampling.BICUBIC, fillcolor=0)
     shape = Image.new("L", page.size, 255).transform(size, Image.Transform.PERSPECTIVE, terms, fillcolor=0)

@@ -32,13 +32,16 @@ _PAPER_PERCENTILE: Final = 95
 _CONTRAST_LEAST: Final = 12.0  # levels between the paper and the ink of a tile
 _COARSE_DEGREES: Final = np.arange(-45.0, 135.0, 3.0)
 _FINE_DEGREES: Final = np.arange(-4.5, 4.6, 1.5)
+_POINTS_MOST: Final = 16_000
 _STROKE_WINDOW: Final = 7  # pixels: nothing wider is a stroke of a letter
 _RULING: Final = 0.7  # of a row
 _INK_LEAST: Final = 0.02  # of a row with letters
 _GAP_MOST: Final = 0.3  # ink between two lines, as a share of that in a line
+_PEAK_LEAST: Final = 2.0  # contrast of rows along the lines, as a multiple of that along any angle
 _TEXT_TILES_LEAST: Final = 3
-_TEXT_SHARE_LEAST: Final = 0.15  # of the tiles that have any contrast
+_TEXT_SHARE_LEAST: Final = 0.2  # of the tiles that have any contrast
 _TEXT_SHARE_ENOUGH: Final = 0.4
+_BETTER: Final = 2.5  # times as many tiles with lines in the picture at another scale
 _DEGREES_APART_MOST: Final = 2.0
 _LETTER_LEAST, _LETTER_MOST = 3.5, 11.0  # pixels of small letters that a tile shows as lines
 
@@ -80,7 +83,7 @@ def measure_legibility(image: Image.Image) -> dict[str, FactValue]:
     text: _Text | None = None
     for level, factor in ((half, 2), (rough, 1), (quarter, 4)):
         found = _find_text(np.asarray(level), scale * factor)
-        if found is not None and (text is None or found.share > text.share):
+        if found is not None and (text is None or found.share > _BETTER * text.share):
             text = found
         if text is not None and text.share > _TEXT_SHARE_ENOUGH:
             break
@@ -155,19 +158,22 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
     x, y = across.astype(np.float32)[x] + jitter[::-1], down.astype(np.float32)[y] + jitter
     bins = 2 * int(radius + 2)
     chords = 2 * np.sqrt(np.maximum(radius**2 - np.square(np.arange(bins) - bins / 2 + 0.5), (radius / 3) ** 2))
+
+    every = max(1, len(tile) // _POINTS_MOST)
+    tile, x, y = tile[::every], x[::every], y[::every]
     offset = (tile * bins).astype(np.int32)
 
-    def rows(degrees: NDArray[np.float64] | float, every: int) -> Floats:
+    def rows(degrees: NDArray[np.float64] | float) -> Floats:
         """Return the ink of each tile by rows that are turned by an angle, as a share of a full row."""
-        angles = np.broadcast_to(np.radians(np.asarray(degrees, np.float32)), count)[tile[::every]]
-        row = y[::every] * np.cos(angles) - x[::every] * np.sin(angles) + np.float32(bins / 2)
-        counts = np.bincount(offset[::every] + row.astype(np.int32), minlength=count * bins)
+        angles = np.broadcast_to(np.radians(np.asarray(degrees, np.float32)), count)[tile]
+        row = y * np.cos(angles) - x * np.sin(angles) + np.float32(bins / 2)
+        counts = np.bincount(offset + row.astype(np.int32), minlength=count * bins)
         shares: Floats = (counts.reshape(count, bins) * (every / chords)).astype(np.float32)
         return shares
 
-    coarse_every, fine_every = max(1, len(tile) // 12000), max(1, len(tile) // 16000)
-    scores = np.stack([_contrast_of_rows(rows(degrees, coarse_every)) for degrees in _COARSE_DEGREES])
-    usual = np.maximum(np.median(scores, axis=0), 1e-6)
+    one = (every / chords).astype(np.float32)  # what one point adds to a row
+    scores = np.stack([_contrast_of_rows(rows(degrees), one) for degrees in _COARSE_DEGREES])
+    usual = np.maximum(np.median(scores, axis=0), float(one.mean()) / 2)
     total = np.log(scores / usual + 0.1).sum(axis=1).reshape(2, -1)
     with_ink = len(np.unique(tile))
     best: _Text | None = None
@@ -175,13 +181,15 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
         # Letters below each other, as in a table, look like lines in the other direction.
         middle = coarse
         for _ in range(3):
-            fine = np.stack([_contrast_of_rows(rows(middle + each, fine_every)) for each in _FINE_DEGREES])
+            fine = np.stack([_contrast_of_rows(rows(middle + each), one) for each in _FINE_DEGREES])
             at = int(np.argmax(np.log(fine / usual + 0.1).sum(axis=1)))
             if 0 < at < len(_FINE_DEGREES) - 1:
                 break
             middle += _FINE_DEGREES[at]
         turn = middle + _FINE_DEGREES[np.argmax(fine, axis=0)]
-        found = {n: heights for n, each in enumerate(rows(turn, fine_every)) if len(heights := _lines(each))}
+        is_lined = fine.max(axis=0) > _PEAK_LEAST * usual
+        found = {n: _lines(each) for n, each in enumerate(rows(turn)) if is_lined[n]}
+        found = {n: heights for n, heights in found.items() if len(heights)}
         if len(found) < max(min(_TEXT_TILES_LEAST, with_ink), _TEXT_SHARE_LEAST * with_ink):
             continue
         degrees = turn[list(found)]
@@ -195,9 +203,10 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
     return best
 
 
-def _contrast_of_rows(rows: Floats) -> Floats:
-    steps = np.square(rows[:, 2:] - rows[:, :-2]).sum(axis=1)
-    contrast: Floats = steps / np.maximum(0.1, rows.sum(axis=1))
+def _contrast_of_rows(rows: Floats, one: Floats) -> Floats:
+    """Return by tile how much near rows differ, without what the number of points makes of chance."""
+    steps = np.square(rows[:, 2:] - rows[:, :-2]).sum(axis=1) - 2 * (rows * one).sum(axis=1)
+    contrast: Floats = np.maximum(0, steps) / np.maximum(0.1, rows.sum(axis=1))
     return contrast
 
 
