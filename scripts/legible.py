@@ -226,10 +226,12 @@ class Series:
     amounts: Sequence[float]
     spoil: Callable[[Photo, float], Image.Image]
     fact: str = "sharpness"
+    repeat: int = 1  # times the photos of the other series
 
 
 _SERIES: Final = (
-    Series("out of focus (standard deviation, strokes)", (0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3), blurred),
+    Series("sharp", (0,), blurred, repeat=10),
+    Series("out of focus (standard deviation, strokes)", (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3), blurred),
     Series("shaken along the lines (strokes)", (1, 2, 3, 4, 6), lambda photo, by: shaken(photo, by, down=False)),
     Series("shaken across the lines (strokes)", (1, 2, 3, 4, 6), lambda photo, by: shaken(photo, by, down=True)),
     Series("light (share)", (0.6, 0.4, 0.3, 0.25, 0.2, 0.1), darkened, "exposure"),
@@ -249,7 +251,7 @@ def main() -> None:
         return
     milliseconds: list[float] = []
     for series in _SERIES:
-        _show(series.name, series.fact, _spoilt(series, arguments.count), milliseconds)
+        _show(series.name, series.fact, _spoilt(series, arguments.count * series.repeat), milliseconds)
     _show("skew (degrees)", "skew", _tilted(arguments.count), milliseconds)
     print(f"{statistics.median(milliseconds):.0f} ms of processor time, at most {max(milliseconds):.0f}")
 

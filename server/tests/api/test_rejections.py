@@ -134,6 +134,7 @@ def cases() -> dict[Reason, Case]:
             "invoice.zip", "an archive with a script", script, enforced("programs_in_archives")
         ),
         Reason.IMAGE_DIMENSIONS: Case("portrait.png", "64 × 48 pixels", picture, enforced("image", min_width=600)),
+        Reason.ILLEGIBLE_PICTURE: Case("receipt.png", "a blurred page", page_photo(blur=3), enforced("legible")),
         Reason.TOO_MANY_PAGES: Case("report.pdf", "three pages", pages, enforced("document", max_pages=2)),
         Reason.MEDIA_LIMITS: Case("message.wav", "two seconds", recording(), enforced("media", max_duration_seconds=1)),
         Reason.ARCHIVE_LIMITS: Case("photos.zip", "three members", three, enforced("archive", max_members=2)),

@@ -52,6 +52,7 @@ _EDGE_TILE: Final = 96
 _EDGE_TILES_MOST: Final = 24
 _EDGE_WINDOW: Final = 16
 _WIDTH_MOST: Final = 6.0  # pixels that can be measured in the window
+_ONE_WAY: Final = 0.3  # contrast across the edges of rulings alone, as a share of that along them
 _SHARPEST: Final = 1.3  # pixels from dark to bright at an edge that is as sharp as the pixels allow
 _HALF_SHARP: Final = 0.35  # of a letter from dark to bright: the sharpness of 50
 
@@ -276,6 +277,11 @@ def _edge_widths(tiles: Floats) -> Floats:
     """
     spans, slopes, noise = zip(*(_edges(each) for each in (tiles, tiles.transpose(0, 2, 1))), strict=True)
     span, slope = np.maximum(*spans), np.minimum(*slopes)
+    one_way = np.minimum(*spans) < _ONE_WAY * span  # rulings, which say nothing of the other direction
+    if one_way.all():
+        slope = np.maximum(*slopes)
+    else:
+        span, slope, noise = span[~one_way], slope[~one_way], tuple(each[~one_way] for each in noise)
     noise_slope = 2.8 * np.maximum(*noise)  # the largest step of noise in a window
     is_seen = (span >= _CONTRAST_LEAST) & (slope > 2 * noise_slope)
     return np.where(is_seen, span / np.maximum(slope, 0.01), np.inf).astype(np.float32)

@@ -175,7 +175,7 @@ class Legible(Policy):
     label = "Legible photos"
     hint = "Photos of documents that are not blurred, dark, at an angle or from too far away."
 
-    min_sharpness: Annotated[int, _least(100, "Least sharpness, of 100", "Least `sharpness`.")] = 45
+    min_sharpness: Annotated[int, _least(100, "Least sharpness, of 100", "Least `sharpness`.")] = 55
     min_exposure: Annotated[int, _least(100, "Least brightness, of 100", "Least `exposure` of the paper.")] = 25
     max_skew_degrees: Annotated[
         int,
