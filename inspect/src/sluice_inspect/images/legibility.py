@@ -82,7 +82,7 @@ def measure_legibility(image: Image.Image) -> dict[str, FactValue]:
     paper = float(np.percentile(np.asarray(quarter), _PAPER_PERCENTILE))
     facts: dict[str, FactValue] = {"exposure": round(paper / 2.55)}
     text: _Text | None = None
-    for level, factor in ((half, 2), (rough, 1), (quarter, 4)):
+    for level, factor in ((half, 2), (rough, 1), (quarter, 4)):  # most photos of pages end with the first
         found = _find_text(np.asarray(level), scale * factor)
         if found is not None and (text is None or found.share > _BETTER * text.share):
             text = found
