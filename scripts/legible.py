@@ -92,6 +92,7 @@ _WORDS: Final = [
     "incomplete",
     "signature",
 ]
+_EMPTY_LINES: Final = 0.08
 _X_HEIGHT: Final = 0.52  # of the size of a font
 _STROKE: Final = 1 / 6  # of the height of its small letters
 
@@ -105,6 +106,7 @@ class Photo:
 
     @property
     def stroke(self) -> float:
+        """The width of the strokes of letters, in pixels."""
         return self.x_height * _STROKE
 
 
@@ -117,6 +119,31 @@ def _font(name: str, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size)
 
 
+def _write(
+    draw: ImageDraw.ImageDraw,
+    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
+    rng: random.Random,
+    box: tuple[int, int, int, int],
+    *,
+    pitch: int,
+    ink: int,
+    full: float,
+) -> None:
+    """Write lines of words from left to right and top to bottom of a box; a share of them is `full`."""
+    left, right, top, bottom = box
+    for y in range(top, bottom - pitch, pitch):
+        if rng.random() < _EMPTY_LINES:
+            continue
+        x, end = float(left), right if rng.random() < full else left + (right - left) * rng.uniform(0.2, 0.9)
+        while True:
+            word = rng.choice(_WORDS)
+            step = draw.textlength(word + " ", font=font)
+            if x + step > end:
+                break
+            draw.text((x, y), word, fill=ink, font=font)
+            x += step
+
+
 def draw_page(rng: random.Random, width: int, layout: str, points: float, name: str) -> tuple[Image.Image, float]:
     """Return a page of A4 in proportion and the height of its small letters in pixels."""
     height = round(width * 1.414)
@@ -127,20 +154,7 @@ def draw_page(rng: random.Random, width: int, layout: str, points: float, name: 
     margin, pitch = round(20 * millimetre), round(size * rng.uniform(1.2, 1.6))
 
     def lines(left: int, right: int, top: int, bottom: int, *, ragged: float = 0.9) -> None:
-        y = top
-        while y + pitch < bottom:
-            if rng.random() < 0.08:
-                y += pitch
-                continue
-            x, end = left, right if rng.random() < ragged else left + (right - left) * rng.uniform(0.2, 0.9)
-            while True:
-                word = rng.choice(_WORDS)
-                step = draw.textlength(word + " ", font=font)
-                if x + step > end:
-                    break
-                draw.text((x, y), word, fill=ink, font=font)
-                x += step
-            y += pitch
+        _write(draw, font, rng, (left, right, top, bottom), pitch=pitch, ink=ink, full=ragged)
 
     if layout == "letter":
         draw.text((margin, margin), "Insurance Company Limited", fill=ink, font=_font(name, size * 2))
@@ -257,7 +271,7 @@ _LAYOUTS: Final = ("letter", "columns", "form", "table", "receipt")
 
 def make_photo(number: int, tilt: float | None = None) -> tuple[random.Random, Photo]:
     """Return the photo of a page by its number, and the rest of its chance."""
-    rng = random.Random(number)
+    rng = random.Random(number)  # noqa: S311  (the same photos each time)
     width = rng.choice((1200, 1600, 2400))
     layout, font = _LAYOUTS[number % len(_LAYOUTS)], rng.choice(_FONTS)
     page, x_height = draw_page(rng, round(width * 0.9), layout, rng.choice((9, 10, 11, 12, 14)), font)
