@@ -1,14 +1,14 @@
 """`docs/facts.md`: every fact and flag of a report. They are declared in `sluice_inspect.catalogue`."""
 
 from docs_pages.markdown import made_from, page, table
-from sluice_inspect.catalogue import FACTS, FLAGS, Fact
+from sluice_inspect.catalogue import FACTS, FLAGS
 from sluice_inspect.registry import FORMATS
 
 _INTRO = """
 # Facts and flags
 
-Every upload is measured, whatever the rules of its context are; only what is marked *asked* costs enough to be measured
-for a rule alone. The report of the file check, which the decision log
+Every upload is measured, whatever the rules of its context are; only how
+legible a picture is costs enough to be measured for the policy [`legible`](legible.md) alone. The report of the file check, which the decision log
 keeps, has `facts` (numbers, yes or no, names) and `flags` (what a file has that many receivers do not want). Neither
 refuses a file by itself. Rules are functions of these names; since they are measured even when no rule asks for them,
 changed rules can be replayed over stored decisions.
@@ -38,7 +38,7 @@ file is encrypted, damaged, of an unknown format, or too large for the time that
 
 def facts_page() -> str:
     """Return the page."""
-    facts = [(f"`{name}`", fact.unit.value, _meaning(fact), given_for(name)) for name, fact in FACTS.items()]
+    facts = [(f"`{name}`", fact.unit.value, fact.meaning, given_for(name)) for name, fact in FACTS.items()]
     names = [
         (f"`{name}`", ", ".join(f"`{each}`" for each in sorted(fact.names)))
         for name, fact in FACTS.items()
@@ -55,10 +55,6 @@ def facts_page() -> str:
         _FLAGS,
         table(("Flag", "Meaning"), flags),
     )
-
-
-def _meaning(fact: Fact) -> str:
-    return f"*asked:* {fact.meaning}" if fact.asked else fact.meaning
 
 
 def given_for(name: str) -> str:

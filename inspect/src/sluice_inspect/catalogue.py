@@ -29,15 +29,13 @@ class Unit(StrEnum):
 class Fact:
     """One fact: its unit, what it states, when it is absent, and the names it may have if it is a list of them.
 
-    `Format.gives` says which formats have it. Facts that are `asked` for are measured only if a rule of the context
-    needs them: they cost more than the others.
+    `Format.gives` says which formats have it.
     """
 
     unit: Unit
     meaning: str
     limits: str = ""
     names: frozenset[str] = frozenset()
-    asked: bool = False
 
 
 AUDIO_CODECS: Final = frozenset(
@@ -74,25 +72,21 @@ FACTS: Final[Mapping[str, Fact]] = MappingProxyType({
         "how narrow the edges of letters are beside their height, 0 to 100: about 50 if the blur is as wide as their "
         "strokes; of the first frame or page",
         "absent for pictures of less than 48 pixels, and deep or floating samples",
-        asked=True,
     ),
     "exposure": Fact(
         Unit.PERCENT,
         "brightness of the brightest twentieth of the same, as the paper of a document, 0 to 100",
         "absent likewise",
-        asked=True,
     ),
     "skew": Fact(
         Unit.TENTHS,
         "angle between the lines of text and the nearest side of the picture, 0 to 450",
         "absent if no lines of text are found",
-        asked=True,
     ),
     "text_height": Fact(
         Unit.PIXELS,
         "height of the small letters of most lines of text",
         "absent if no lines of text are found",
-        asked=True,
     ),
     "pages": Fact(
         Unit.COUNT,
