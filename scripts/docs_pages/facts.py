@@ -7,7 +7,8 @@ from sluice_inspect.registry import FORMATS
 _INTRO = """
 # Facts and flags
 
-Every upload is measured, whatever the rules of its context are. The report of the file check, which the decision log
+Every upload is measured, whatever the rules of its context are; only how
+legible a picture is costs enough to be measured for the policy [`legible`](legible.md) alone. The report of the file check, which the decision log
 keeps, has `facts` (numbers, yes or no, names) and `flags` (what a file has that many receivers do not want). Neither
 refuses a file by itself. Rules are functions of these names; since they are measured even when no rule asks for them,
 changed rules can be replayed over stored decisions.

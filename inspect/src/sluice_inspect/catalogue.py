@@ -19,6 +19,8 @@ class Unit(StrEnum):
     MILLISECONDS = "milliseconds"
     BYTES = "bytes"
     LEVELS = "levels"
+    PERCENT = "per cent"
+    TENTHS = "tenths of a degree"
     YES_OR_NO = "yes or no"
     NAMES = "names"
 
@@ -65,6 +67,27 @@ FACTS: Final[Mapping[str, Fact]] = MappingProxyType({
     "pixels": Fact(Unit.PIXELS, "width times height", "of svg if it states both"),
     "frames": Fact(Unit.COUNT, "frames of an animation, 1 without one"),
     "animated": Fact(Unit.YES_OR_NO, "viewers show more than one frame, one after the other"),
+    "sharpness": Fact(
+        Unit.PERCENT,
+        "how narrow the edges of letters are beside their height, 0 to 100: about 50 if the blur is as wide as their "
+        "strokes; of the first frame or page",
+        "absent for pictures of less than 48 pixels, and deep or floating samples",
+    ),
+    "exposure": Fact(
+        Unit.PERCENT,
+        "brightness of the brightest twentieth of the same, as the paper of a document, 0 to 100",
+        "absent likewise",
+    ),
+    "skew": Fact(
+        Unit.TENTHS,
+        "angle between the lines of text and the nearest side of the picture, 0 to 450",
+        "absent if no lines of text are found",
+    ),
+    "text_height": Fact(
+        Unit.PIXELS,
+        "height of the small letters of most lines of text",
+        "absent if no lines of text are found",
+    ),
     "pages": Fact(
         Unit.COUNT,
         "pages of the document",

@@ -82,7 +82,9 @@ def named(name: str, codes: str) -> dict[str, str]:
 
 
 _FACTS_OF_FAMILIES: Final = {
-    Family.PICTURE: frozenset({"width", "height", "pixels", "frames", "animated"}),
+    Family.PICTURE: frozenset(
+        {"width", "height", "pixels", "frames", "animated", "sharpness", "exposure", "skew", "text_height"}
+    ),
     Family.DRAWING: frozenset({"width", "height", "pixels"}),
     Family.RECORDING: frozenset({"duration_ms", "has_audio", "has_video", "audio_codecs", "video_codecs"}),
     Family.ARCHIVE: frozenset(

@@ -70,6 +70,7 @@ class Limits:
     soft_seconds: float = 20.0  # of processor time: an expensive examination (rendering pages) stops then: not blank
     total_seconds: float = 5.0  # the same for all examinations of one file together
     total_seconds_per_mb: float = 0.05  # in addition, for each MB of the file
+    legibility: bool = False  # whether the facts of pictures that are measured only if a rule asks are measured
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import httpx
 import zstandard
+from PIL import ImageFilter
 
 from sluice.api.schemas.reports import full_report
 from sluice.contexts.external_checks import ExternalCheckDraft, IfUnavailable
@@ -37,6 +38,7 @@ from sluice.uploads.rules import decide, quarantine_by
 from sluice.uploads.values import ExternalFact, ExternalRule, Facts, PlanFact, Rules, SanitisedFact
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
+from tests.inspection.formats.image_samples import encoded, text_page
 from tests.inspection.formats.pdf_samples import pdf
 from tests.inspection.formats.pdf_samples import text as page_text
 from tests.inspection.formats.zip_samples import archive
@@ -93,6 +95,10 @@ def stored(*members: tuple[str, bytes]) -> bytes:
     return archive(*members, method=zipfile.ZIP_STORED)
 
 
+def blurred_page(deviation: float) -> bytes:
+    return encoded(text_page(500, 700).filter(ImageFilter.GaussianBlur(deviation)), "JPEG", quality=85)
+
+
 def enforced(policy: str, **bounds: Any) -> dict[str, Any]:
     return {"policies": {policy: {"mode": "enforce", **bounds}}}
 
@@ -134,6 +140,7 @@ def cases() -> dict[Reason, Case]:
             "invoice.zip", "an archive with a script", script, enforced("programs_in_archives")
         ),
         Reason.IMAGE_DIMENSIONS: Case("portrait.png", "64 × 48 pixels", picture, enforced("image", min_width=600)),
+        Reason.ILLEGIBLE_PICTURE: Case("receipt.jpg", "a blurred page", blurred_page(3), enforced("legible")),
         Reason.TOO_MANY_PAGES: Case("report.pdf", "three pages", pages, enforced("document", max_pages=2)),
         Reason.MEDIA_LIMITS: Case("message.wav", "two seconds", recording(), enforced("media", max_duration_seconds=1)),
         Reason.ARCHIVE_LIMITS: Case("photos.zip", "three members", three, enforced("archive", max_members=2)),

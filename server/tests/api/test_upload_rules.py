@@ -1,10 +1,12 @@
 """Why an upload is rejected: every reason code, the order of the rules, the switches. Limits are in `test_limits`."""
 
 import pytest
+from PIL import ImageFilter
 
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.api.samples import TEXT, eicar, noise, picture, zip_of
+from tests.inspection.formats.image_samples import encoded, text_page
 from tests.rows import each_row, every_row
 from tests.service import ApiClient
 
@@ -160,3 +162,15 @@ def test_sound_file_is_accepted_under_all_rules_with_its_content_type(client: Ap
         stored = data(client.upload(f"a.{extension}", content, context=context), 201)
         assert stored["size_bytes"] == len(content)
         assert stored["content_type"] == CONTENT_TYPES.get(extension, stored["content_type"])
+
+
+def test_blurred_page_is_rejected_with_what_to_do_and_a_sharp_one_accepted(client: ApiClient) -> None:
+    context = client.create_context(context_key="claims", policies={"legible": {}})
+    page = text_page(500, 700)
+    blurred = encoded(page.filter(ImageFilter.GaussianBlur(4)), "PNG")
+    rejected = client.upload("receipt.png", blurred, context=context)
+    assert_rejected(rejected, "illegible_picture")
+    assert rejected.json()["report"]["message"].startswith("This photo is blurred. Please hold the phone still")
+    assert client.upload("receipt.png", encoded(page, "PNG"), context=context).status_code == 201
+    unasked = client.create_context(context_key="others")
+    assert client.upload("receipt.png", blurred, context=unasked).status_code == 201

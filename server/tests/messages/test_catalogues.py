@@ -19,6 +19,7 @@ TRANSLATIONS: Final = [locale for locale in LOCALES if locale != DEFAULT_LOCALE]
 KEYS: Final = sorted(ENGLISH.messages)
 POLICIES: Final = (
     *("content_type_not_allowed", "encrypted_file", "active_content", "program_in_archive", "image_dimensions"),
+    "illegible_picture",
     *("too_many_pages", "media_limits", "archive_limits", "file_too_small", "filename_not_allowed", "duplicate_file"),
     "rejected_by_check",
 )

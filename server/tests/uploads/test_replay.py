@@ -18,6 +18,7 @@ from sluice.contexts.policies import (
     EncryptedContent,
     FilenamePattern,
     Image,
+    Legible,
     MinSize,
     Mode,
     Policies,
@@ -174,6 +175,7 @@ def policies(**fields: Any) -> Rules:
 NEVER_EXAMINED = replace(WHOLE, rate=None, quota_used_bytes=None, examined=None, scanned=None, duplicate_of=None)
 NOT_RECEIVED = replace(NEVER_EXAMINED, sha256=None)
 NOT_SEARCHED = replace(WHOLE, examined=examined(facts={"flags_complete": False}))
+NOT_JUDGED = replace(WHOLE, examined=examined(facts={"flags_complete": True, "frames": 1}))
 ONLY_PNG = replace(RULES, allowed_extensions=("png",))
 QUOTA_EXCEEDED = rejected(Reason.STORAGE_QUOTA_EXCEEDED)
 UNKNOWN: list[tuple[Facts, Verdict, Rules, Rules, Unknown]] = [
@@ -181,6 +183,7 @@ UNKNOWN: list[tuple[Facts, Verdict, Rules, Rules, Unknown]] = [
     (NEVER_EXAMINED, rejected(Reason.FILE_TOO_SMALL), policies(min_size_bytes=MinSize(bytes=200)), RULES, Unknown.NOT_EXAMINED),
     (replace(WHOLE, scanned=None), ACCEPTED, replace(RULES, scan=False), RULES, Unknown.NOT_SCANNED),
     (replace(WHOLE, examined=examined(facts={})), ACCEPTED, RULES, policies(encrypted=EncryptedContent()), Unknown.NOT_MEASURED),
+    (NOT_JUDGED, ACCEPTED, RULES, policies(legible=Legible()), Unknown.NOT_MEASURED),
     (NOT_SEARCHED, ACCEPTED, RULES, policies(active_content=ActiveContent()), Unknown.NOT_SEARCHED),
     (replace(WHOLE, duplicate_of=None), ACCEPTED, RULES, policies(duplicates=Duplicates()), Unknown.NOT_COMPARED),
     (WHOLE, ACCEPTED, RULES, replace(RULES, rate=RateLimit(1, 60)), Unknown.RATE_LIMIT),

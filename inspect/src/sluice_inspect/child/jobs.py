@@ -16,16 +16,18 @@ from typing import Final
 from sluice_inspect import checks
 from sluice_inspect.child import late_imports
 from sluice_inspect.child.shared_buffer import SharedBufferWriter
-from sluice_inspect.report import Outcome, Report
+from sluice_inspect.report import Limits, Outcome, Report
 from sluice_inspect.source import Source
 
 
 def check(fd: int, filename: str) -> Mapping[str, object]:
     """Check the format of the file behind `fd`; return `Report.to_json`."""
-    from sluice_inspect import inspection
+    return _check(fd, filename)
 
-    with Source(fd) as source:
-        return _with_checks(inspection.inspect_file(source, filename=filename), source, filename)
+
+def check_legible(fd: int, filename: str) -> Mapping[str, object]:
+    """Do so, and measure how legible a picture is."""
+    return _check(fd, filename, legibility=True)
 
 
 def scan(fd: int, filename: str) -> Mapping[str, object]:
@@ -35,16 +37,12 @@ def scan(fd: int, filename: str) -> Mapping[str, object]:
 
 def check_and_scan(fd: int, filename: str) -> Mapping[str, object]:
     """Run `check` and `scan` on one small file: handing a file over costs more than either."""
-    from sluice_inspect import inspection
+    return _check_and_scan(fd, filename)
 
-    # A file with a fault is refused, so its scan is not needed, and of a bomb it would take long: it is null.
-    with Source(fd) as source:
-        report = inspection.inspect_file(source, filename=filename)
-        has_fault = report.finding is not None or report.integrity in {Outcome.CORRUPT, Outcome.TOO_COMPLEX}
-        return {
-            "check": _with_checks(report, source, filename),
-            "scan": None if has_fault else _scan(source, ""),
-        }
+
+def check_legible_and_scan(fd: int, filename: str) -> Mapping[str, object]:
+    """Run `check_legible` and `scan` likewise."""
+    return _check_and_scan(fd, filename, legibility=True)
 
 
 def extract_hidden(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
@@ -105,6 +103,27 @@ def sanitise_pixels(fd: int, filename: str, buffer: SharedBufferWriter) -> Mappi
     return _sanitise(fd, filename, buffer, {"pixels"})
 
 
+def _check(fd: int, filename: str, *, legibility: bool = False) -> Mapping[str, object]:
+    from sluice_inspect import inspection
+
+    with Source(fd) as source:
+        report = inspection.inspect_file(source, filename=filename, limits=Limits(legibility=legibility))
+        return _with_checks(report, source, filename)
+
+
+def _check_and_scan(fd: int, filename: str, *, legibility: bool = False) -> Mapping[str, object]:
+    from sluice_inspect import inspection
+
+    # A file with a fault is refused, so its scan is not needed, and of a bomb it would take long: it is null.
+    with Source(fd) as source:
+        report = inspection.inspect_file(source, filename=filename, limits=Limits(legibility=legibility))
+        has_fault = report.finding is not None or report.integrity in {Outcome.CORRUPT, Outcome.TOO_COMPLEX}
+        return {
+            "check": _with_checks(report, source, filename),
+            "scan": None if has_fault else _scan(source, ""),
+        }
+
+
 def _sanitise(fd: int, filename: str, buffer: SharedBufferWriter, removals: AbstractSet[str]) -> Mapping[str, object]:
     from sluice_inspect.sanitise import sanitising
 
@@ -146,8 +165,10 @@ JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
     function.__name__: _complete(function)
     for function in (
         check,
+        check_legible,
         scan,
         check_and_scan,
+        check_legible_and_scan,
         extract_hidden,
         extract_all,
         hash_members,

@@ -89,7 +89,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
         "bits": header.bits,
         "trailing_bytes": max(0, source.size - end),
     }
-    return Examination(measures | decoded.measures, lambda: _blank(source, decoded))
+    return Examination(measures | decoded.measures, lambda: _blank(source, decoded), decoded.measured)
 
 
 def _decode(source: Source, header: _BmpHeader, end: int, limits: Limits) -> Decoded:

@@ -60,7 +60,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
     most_pixels = max(_SPARSE_FRAMES_PIXELS, _PIXELS_PER_BYTE * source.size)
     decoded = decode_frames(source.open(), "GIF", limits, most_pixels=most_pixels)
     measures = {"width": layout.width, "height": layout.height, "trailing_bytes": source.size - layout.offset}
-    return Examination(measures | decoded.measures, decoded.blank)
+    return Examination(measures | decoded.measures, decoded.blank, decoded.measured)
 
 
 def _read_layout(source: Source, limits: Limits) -> _GifLayout:

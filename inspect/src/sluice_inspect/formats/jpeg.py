@@ -71,7 +71,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
         "trailing_bytes": source.size - layout.end,
         "end_marker": layout.has_end_marker,
     }
-    return Examination(measures | decoded.measures, decoded.blank)
+    return Examination(measures | decoded.measures, decoded.blank, decoded.measured)
 
 
 def open_drawn(source: Source) -> BinaryIO:

@@ -116,7 +116,7 @@ def _examine_stream(source: Source, stream: _Codestream, end: int, limits: Limit
         "height": stream.height,
         "tiles": stream.tiles,
     }
-    return Examination(measures | decoded.measures, decoded.blank)
+    return Examination(measures | decoded.measures, decoded.blank, decoded.measured)
 
 
 def _decode_again(source: Source, stream: _Codestream, error: Corrupt) -> None:

@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from dataclasses import replace
 from functools import partial
 from typing import BinaryIO, Final, NamedTuple
 
@@ -41,7 +42,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
     decoded = _decode(source, usable, limits)
     end = chunks[-1].offset + 12 + chunks[-1].length
     measures = {"width": width, "height": height, "trailing_bytes": source.size - end}
-    return Examination(measures | decoded.measures, decoded.blank)
+    return Examination(measures | decoded.measures, decoded.blank, decoded.measured)
 
 
 def open_drawn(source: Source) -> BinaryIO:
@@ -100,7 +101,7 @@ def _decode(source: Source, chunks: list[_PngChunk], limits: Limits) -> Decoded:
             raise
     # Readers show the still picture instead of an animation that is broken from its start.
     decoded = decode_frames(_open_chunks(source, still), "PNG", limits)
-    return Decoded({**decoded.measures, "animation_broken": True}, decoded.blank_detail)
+    return replace(decoded, measures={**decoded.measures, "animation_broken": True})
 
 
 def _open_chunks(source: Source, chunks: list[_PngChunk]) -> BinaryIO:

@@ -46,7 +46,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
         raise
     _check_ends(source, end, limits, deadline)
     measures = {"width": width, "height": height, "trailing_bytes": max(0, source.size - declared_end)}
-    return Examination(measures | decoded.measures, decoded.blank)
+    return Examination(measures | decoded.measures, decoded.blank, decoded.measured)
 
 
 def _read_chunks(source: Source, end: int) -> tuple[int, int, int]:

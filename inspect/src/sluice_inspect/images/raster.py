@@ -6,8 +6,8 @@ import io
 import struct
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 from PIL import Image, ImageSequence, UnidentifiedImageError
@@ -15,6 +15,7 @@ from PIL import Image, ImageSequence, UnidentifiedImageError
 from sluice_inspect.budget import Deadline
 from sluice_inspect.catalogue import FactValue
 from sluice_inspect.images.blank import shows_nothing
+from sluice_inspect.images.legibility import measure_legibility
 from sluice_inspect.images.views import is_one_colour
 from sluice_inspect.report import Corrupt, FactSheet, Finding, Limits, Measure, Unsafe, Unsupported
 
@@ -47,17 +48,21 @@ def require_within_limits(limits: Limits, width: int, height: int, frames: int =
 
 @dataclass(slots=True)
 class FrameSummary:
-    """Number of the frames added so far, and whether all of them are blank."""
+    """Number of the frames added so far, whether all of them are blank, and how legible the first is if asked."""
 
     frames: int = 0
     all_blank: bool = True
     colour: tuple[int, ...] = ()
     judged_pixels: int = 0
+    facts: dict[str, FactValue] = field(default_factory=dict)
 
     def add(self, frame: Image.Image, limits: Limits) -> None:
         """Add a decoded frame. Raise `Unsafe` if it is too large, or one too many."""
         self.frames += 1
         require_within_limits(limits, frame.width, frame.height, self.frames)
+        if limits.legibility and self.frames == 1:
+            with suppress(MemoryError):  # as for a picture that is too small: nothing is known
+                self.facts |= measure_legibility(frame)
         if not self.all_blank:
             return
         pixels, is_even = frame.width * frame.height, is_one_colour(frame)
@@ -77,6 +82,11 @@ class FrameSummary:
                 or max(abs(a - b) for a, b in zip(self.colour, previous, strict=True)) <= _SAME_COLOUR
             )
 
+    @property
+    def measured(self) -> FactSheet | None:
+        """The facts that were asked for, for the `Examination`."""
+        return FactSheet(dict(self.facts)) if self.facts else None
+
     def blank_detail(self, *, is_complete: bool) -> str | None:
         """Return why the picture is blank, or None. A picture that was not decoded completely is never called blank."""
         return _NOTHING_SHOWN if is_complete and self.all_blank and self.frames else None
@@ -88,6 +98,7 @@ class Decoded:
 
     measures: dict[str, Measure]
     blank_detail: str | None
+    measured: FactSheet | None = None
 
     def blank(self) -> str | None:
         """Return the result of the format's blank rule, for its `Examination`."""
@@ -125,7 +136,8 @@ def decode_frames(
         if not (first_frame_suffices and summary.frames):
             raise
         partial["animation_broken"] = True
-    return Decoded({"frames": summary.frames} | partial, summary.blank_detail(is_complete=not partial))
+    blank = summary.blank_detail(is_complete=not partial)
+    return Decoded({"frames": summary.frames} | partial, blank, summary.measured)
 
 
 def decode_still(stream: BinaryIO, plugin: str, limits: Limits) -> Image.Image:

@@ -34,6 +34,7 @@ from sluice_inspect.sandbox.protocol import (
     RunResult,
     SandboxBroken,
     SandboxHealth,
+    is_attempt,
 )
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.supervisor import Supervisor, WorkerUnavailable
@@ -54,7 +55,9 @@ _SAMPLES_SECONDS: Final = 60.0
 # Seconds for which health is degraded after a file for which a worker got too little processor time.
 _BUSY_SECONDS: Final = 300.0
 _EVERY_FORMAT: Final = "every format"
-_CHECKING: Final[frozenset[Job]] = frozenset({"check", "check_and_scan"})  # the jobs that make the operator's checks
+_CHECKING: Final[frozenset[Job]] = frozenset(  # the jobs that make the operator's checks
+    {"check", "check_legible", "check_and_scan", "check_legible_and_scan"}
+)
 _SAMPLES_LOST: Final = json.dumps({"format": _EVERY_FORMAT, "failed": "their maker ended"}).encode()
 
 
@@ -220,7 +223,7 @@ class ZygoteSandbox:
         return replace(result, checks=self._checks)
 
     def _has_every_check(self, job: Job, payload: Mapping[str, object]) -> bool:
-        report = payload.get("check") if job == "check_and_scan" else payload
+        report = payload.get("check") if is_attempt(job) else payload
         made = report.get("python") if isinstance(report, dict) else None
         return isinstance(made, list) and all(
             isinstance(each, dict) and each.get("check") == name for each, name in zip_longest(made, self._checks)

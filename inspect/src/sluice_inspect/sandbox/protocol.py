@@ -17,8 +17,10 @@ from sluice_inspect.sandbox.sealed import Sealed
 # longer side has at most 200 or 1,200. The `sanitise` jobs write what is left of the file without what they name.
 Job = Literal[
     "check",
+    "check_legible",
     "scan",
     "check_and_scan",
+    "check_legible_and_scan",
     "extract_hidden",
     "extract_all",
     "hash_members",
@@ -34,12 +36,17 @@ Job = Literal[
 _MB: Final = 1024**2
 # `check_and_scan` is an attempt: callers fall back to `check` and `scan`, each with its own limits, so this one must
 # fail fast. A preview is no reason to work on a file for long.
-_CPU_SECONDS_MOST: Final[Mapping[Job, int]] = {"check_and_scan": 2, "preview_200": 10, "preview_1200": 10}
+_CPU_SECONDS_MOST: Final[Mapping[Job, int]] = {
+    "check_and_scan": 2,
+    "check_legible_and_scan": 2,
+    "preview_200": 10,
+    "preview_1200": 10,
+}
 
 
 def is_attempt(job: Job) -> bool:
     """Return whether `job` is only an attempt, which is not retried: its caller falls back to other jobs."""
-    return job == "check_and_scan"
+    return job in {"check_and_scan", "check_legible_and_scan"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,28 @@ import io
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from itertools import cycle
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
+
+_WORDS: Final = (
+    "the",
+    "invoice",
+    "of",
+    "your",
+    "account",
+    "was",
+    "paid",
+    "on",
+    "receipt",
+    "and",
+    "nothing",
+    "is",
+    "due",
+)
 
 
 def chess_board(side: int = 64, square: int = 8) -> Image.Image:
@@ -32,6 +49,19 @@ def grey_picture(levels: NDArray[np.floating[Any]]) -> Image.Image:
 
 def noise_picture(width: int, height: int, level: float, noise: float, seed: int = 1) -> Image.Image:
     return grey_picture(noise_field(width, height, level, noise, seed))
+
+
+def text_page(width: int = 800, height: int = 1000, *, size: int = 22, ink: int = 30, paper: int = 235) -> Image.Image:
+    """Return a page of text in letters of `size` pixels, of which small letters are half as high."""
+    page = Image.new("L", (width, height), paper)
+    draw, font, words = ImageDraw.Draw(page), ImageFont.load_default(size), cycle(_WORDS)
+    for top in range(2 * size, height - 3 * size, round(1.6 * size)):
+        left = 2.0 * size
+        while left < width - 7 * size:
+            word = next(words) + " "
+            draw.text((left, top), word, fill=ink, font=font)
+            left += draw.textlength(word, font=font)
+    return page
 
 
 def encoded(image: Image.Image, plugin: str, **options: Any) -> bytes:

@@ -164,6 +164,33 @@ class Image(Policy):
         return self
 
 
+def _least(most: int, title: str, description: str) -> Any:
+    return Field(ge=0, le=most, title=title, description=f"{description} 0: any.")
+
+
+class Legible(Policy):
+    """Refuse photos of documents that a person could not read."""
+
+    group = "check"
+    label = "Legible photos"
+    hint = "Photos of documents that are not blurred, dark, at an angle or from too far away."
+
+    min_sharpness: Annotated[int, _least(100, "Least sharpness, of 100", "Least `sharpness`.")] = 55
+    min_exposure: Annotated[int, _least(100, "Least brightness, of 100", "Least `exposure` of the paper.")] = 25
+    max_skew_degrees: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=45,
+            title="Most degrees of skew",
+            description="Most degrees between lines of text and a side of the picture. 45: any.",
+        ),
+    ] = 20
+    min_text_height_px: Annotated[
+        int, _least(1000, "Least height of letters in pixels", "Least `text_height`, in pixels.")
+    ] = 6
+
+
 def _count(title: str, description: str) -> Any:
     return Field(ge=1, le=1_000_000, title=title, description=description)
 
@@ -278,6 +305,9 @@ class Policies(_Value):
         ProgramsInArchives | None, Field(description="Refuses archives with programs or scripts.")
     ] = _OMITTED
     image: Annotated[Image | None, Field(description="Accepted sizes of pictures.")] = _OMITTED
+    legible: Annotated[Legible | None, Field(description="Refuses photos of documents that nobody can read.")] = (
+        _OMITTED
+    )
     document: Annotated[Document | None, Field(description="Accepted lengths of documents.")] = _OMITTED
     media: Annotated[Media | None, Field(description="Accepted lengths and codecs of recordings.")] = _OMITTED
     archive: Annotated[Archive | None, Field(description="Limits of archives.")] = _OMITTED
@@ -292,6 +322,11 @@ class Policies(_Value):
         """The modes of the policies that judge what the file check measures, without those that are off."""
         judging = (getattr(self, name) for name in CONTENT_POLICIES)
         return frozenset(policy.mode for policy in judging if policy is not None) - {Mode.OFF}
+
+    @property
+    def need_legibility(self) -> bool:
+        """Whether the file check measures how legible pictures are, which it does only then."""
+        return self.legible is not None and self.legible.mode is not Mode.OFF
 
     @property
     def need_duplicates(self) -> bool:

@@ -22,7 +22,7 @@ from sluice.uploads.examined import ExamineFact
 from sluice.uploads.hash_lookup import may_hold_files
 from sluice.uploads.rules import Judged, judge_content, judge_members, judge_scan
 from sluice.uploads.values import HashListFact, Rules, ScanFact
-from sluice_inspect.sandbox import Completed, NoWorker, Sandbox
+from sluice_inspect.sandbox import Completed, Job, NoWorker, Sandbox
 from sluice_inspect.sandbox.sealed import Sealed
 
 LookUpMembers = Callable[[], Awaitable[HashListFact]]
@@ -48,9 +48,11 @@ async def inspect(
     lists meanwhile.
     Raise `ServiceUnavailable` if there is no checker or no scanner.
     """
-    facts = judged.facts
+    facts, legibility = judged.facts, rules.policies.need_legibility
     if not rules.scan or (facts.listed is not None and facts.listed.is_allowed):
-        facts = replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox))
+        facts = replace(
+            facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox, legibility=legibility)
+        )
         judged = judged.with_failures(facts, judge_content(facts, rules))
         if judged.rejection is not None and not all_checks:
             return judged
@@ -58,7 +60,8 @@ async def inspect(
     unpack_report: asyncio.Future[UnpackReport | None] = asyncio.get_running_loop().create_future()
     scanning = asyncio.create_task(scan(sealed, tenant_id, scanner, unpack_report))
     try:
-        facts = replace(facts, examined=await examine(sealed, facts.filename, tenant_id, sandbox, unpack_report))
+        examined = await examine(sealed, facts.filename, tenant_id, sandbox, unpack_report, legibility=legibility)
+        facts = replace(facts, examined=examined)
         judged = judged.with_failures(facts, judge_content(facts, rules))
         if judged.rejection is not None and not all_checks:
             return judged
@@ -95,43 +98,48 @@ async def examine(
     tenant_id: str,
     sandbox: Sandbox,
     unpack_report: "asyncio.Future[UnpackReport | None] | None" = None,
+    *,
+    legibility: bool = False,
 ) -> ExamineFact:
     """Return what the checker says of the bytes.
 
     Raise `ServiceUnavailable` if there is no checker: never a pass, never a rejection.
 
+    `legibility`: how legible a picture is is measured, too.
     `unpack_report` is the future that the scanner of the same file was given, if it is scanned too; it is resolved here
     (see `Scanner.scan`).
     """
     if unpack_report is None:
-        return await _check(sealed, filename, tenant_id, sandbox)
+        return await _check(sealed, filename, tenant_id, sandbox, legibility=legibility)
     checked, report = None, None
     try:
         if sealed.size > CHECK_AND_SCAN_BYTES:
-            checked = await _check(sealed, filename, tenant_id, sandbox)
+            checked = await _check(sealed, filename, tenant_id, sandbox, legibility=legibility)
         else:
-            checked, report = await _check_and_scan(sealed, filename, tenant_id, sandbox)
+            checked, report = await _check_and_scan(sealed, filename, tenant_id, sandbox, legibility=legibility)
     finally:
         unpack_report.set_result(report)  # also if there is no checker: the scanner waits for it
-    return checked or await _check(sealed, filename, tenant_id, sandbox)
+    return checked or await _check(sealed, filename, tenant_id, sandbox, legibility=legibility)
 
 
-async def _check(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox) -> ExamineFact:
-    result = await sandbox.run("check", sealed, filename=filename, tenant_id=tenant_id)
+async def _check(sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox, *, legibility: bool) -> ExamineFact:
+    job: Job = "check_legible" if legibility else "check"
+    result = await sandbox.run(job, sealed, filename=filename, tenant_id=tenant_id)
     if isinstance(result, NoWorker):
         raise _unavailable(tenant_id, result)
     return ExamineFact.of(result)
 
 
 async def _check_and_scan(
-    sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox
+    sealed: Sealed, filename: str, tenant_id: str, sandbox: Sandbox, *, legibility: bool
 ) -> tuple[ExamineFact | None, UnpackReport | None]:
     """Check and scan a small file in one job.
 
     The scan's report is None if the check found a fault. Both are None if the job did not finish, or any of its reports
     is invalid.
     """
-    result = await sandbox.run("check_and_scan", sealed, filename=filename, tenant_id=tenant_id)
+    job: Job = "check_legible_and_scan" if legibility else "check_and_scan"
+    result = await sandbox.run(job, sealed, filename=filename, tenant_id=tenant_id)
     if isinstance(result, NoWorker):
         raise _unavailable(tenant_id, result)
     if not isinstance(result, Completed):

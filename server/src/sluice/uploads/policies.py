@@ -1,21 +1,24 @@
 """The verdict of a context's policies on a file: pure functions of facts and policies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from sluice.contexts.policies import (
     CONTENT_POLICIES,
+    ActiveContent,
     ActiveContentKind,
     Archive,
     ContentTypes,
     Document,
     FilenamePattern,
     Image,
+    Legible,
     Media,
     MinSize,
     Mode,
     Policies,
+    Policy,
     compile_pattern,
 )
 from sluice.uploads.reasons import Reason
@@ -38,7 +41,7 @@ FLAGS_OF: Final[Mapping[ActiveContentKind, tuple[str, ...]]] = MappingProxyType(
         "formulas": ("formula.csv",),
     }
 )
-_Finding = tuple[str, object, object]  # detail, found, expected
+Finding = tuple[str, object, object]  # detail, found, expected
 
 
 def judge_name(facts: Facts, pattern: FilenamePattern) -> Iterator[Rejection]:
@@ -67,37 +70,24 @@ def judge_content(facts: Facts, policies: Policies) -> Iterator[Rejection]:
     report = facts.report
     if report is None or not policies.content_modes:
         return
-    judged: list[tuple[Reason, Mode | None, _Finding | None]] = []
-    if (types := policies.content_types) is not None:
-        judged.append((Reason.CONTENT_TYPE_NOT_ALLOWED, types.mode, _type_not_allowed(report, types)))
-    if (encrypted := policies.encrypted) is not None:
-        judged.append((Reason.ENCRYPTED_FILE, encrypted.mode, _encrypted(report)))
-    if (active := policies.active_content) is not None:
-        judged.append((Reason.ACTIVE_CONTENT, active.mode, _active_content(report, active.kinds)))
-    if (programs := policies.programs_in_archives) is not None:
-        judged.append((Reason.PROGRAM_IN_ARCHIVE, programs.mode, _programs(report)))
-    if (image := policies.image) is not None:
-        judged.append((Reason.IMAGE_DIMENSIONS, image.mode, _image_outside(report, image)))
-    if (document := policies.document) is not None:
-        judged.append((Reason.TOO_MANY_PAGES, document.mode, _too_long(report, document)))
-    if (media := policies.media) is not None:
-        judged.append((Reason.MEDIA_LIMITS, media.mode, _media_outside(report, media)))
-    if (archive := policies.archive) is not None:
-        judged.append((Reason.ARCHIVE_LIMITS, archive.mode, _archive_outside(report, archive)))
-    for reason, mode, finding in judged:
-        if finding is not None and mode is not None and mode is not Mode.OFF:
+    for name in CONTENT_POLICIES:
+        policy = getattr(policies, name)
+        if policy is None or policy.mode is Mode.OFF:
+            continue
+        reason, judge = _JUDGES[name]
+        if (finding := judge(report, policy)) is not None:
             detail, found, expected = finding
-            yield Rejection(reason, detail, found=found, expected=expected, mode=mode)
+            yield Rejection(reason, detail, found=found, expected=expected, mode=policy.mode)
 
 
-def _type_not_allowed(report: Report, policy: ContentTypes) -> _Finding | None:
+def _type_not_allowed(report: Report, policy: ContentTypes) -> Finding | None:
     found = report.content_type
     if found in policy.allow or f"{found.partition('/')[0]}/*" in policy.allow:
         return None
     return f"found {found}, expected one of {', '.join(policy.allow)}", found, list(policy.allow)
 
 
-def _encrypted(report: Report) -> _Finding | None:
+def _encrypted(report: Report, _policy: Policy) -> Finding | None:
     members = report.facts.get("encrypted_members")
     if not report.facts.get("encrypted") and not members:
         return None
@@ -105,18 +95,18 @@ def _encrypted(report: Report) -> _Finding | None:
     return detail, members or True, None
 
 
-def _active_content(report: Report, kinds: Sequence[ActiveContentKind]) -> _Finding | None:
-    found = [flag for kind in kinds for flag in FLAGS_OF[kind] if flag in report.flags]
+def _active_content(report: Report, policy: ActiveContent) -> Finding | None:
+    found = [flag for kind in policy.kinds for flag in FLAGS_OF[kind] if flag in report.flags]
     return (f"found {', '.join(found)}", found, []) if found else None
 
 
-def _programs(report: Report) -> _Finding | None:
+def _programs(report: Report, _policy: Policy) -> Finding | None:
     names = ("programs", "scripts", "shortcuts")
     found = {name: count for name in names if (count := _number(report, name))}
     return (f"found {_listed(found)} in the archive", found, {}) if found else None
 
 
-def _image_outside(report: Report, policy: Image) -> _Finding | None:
+def _image_outside(report: Report, policy: Image) -> Finding | None:
     limits = {
         "width": (policy.min_width, policy.max_width),
         "height": (policy.min_height, policy.max_height),
@@ -133,12 +123,34 @@ def _image_outside(report: Report, policy: Image) -> _Finding | None:
     return None
 
 
-def _too_long(report: Report, policy: Document) -> _Finding | None:
+def illegible(report: Report, policy: Legible) -> Finding | None:
+    """Return why a picture cannot be read, as detail, found and expected; None for what was not measured, too.
+
+    Darkness comes first: it makes edges weak, too.
+    """
+    for name, least in (
+        ("exposure", policy.min_exposure),
+        ("sharpness", policy.min_sharpness),
+        ("text_height", policy.min_text_height_px),
+    ):
+        value = _number(report, name)
+        if value is not None and value < least:
+            detail = f"found {name.replace('_', ' ')} {value}, expected at least {least}"
+            return detail, {name: value}, {name: {"min": least}}
+    skew, most = _number(report, "skew"), policy.max_skew_degrees
+    if skew is not None and skew > most * 10:
+        degrees = skew / 10
+        detail = f"found lines at {degrees:.1f} degrees, expected at most {most}"
+        return detail, {"skew_degrees": degrees}, {"skew_degrees": {"max": most}}
+    return None
+
+
+def _too_long(report: Report, policy: Document) -> Finding | None:
     limits = {"pages": policy.max_pages, "sheets": policy.max_sheets, "slides": policy.max_slides}
     return _above(report, limits)
 
 
-def _media_outside(report: Report, policy: Media) -> _Finding | None:
+def _media_outside(report: Report, policy: Media) -> Finding | None:
     most = policy.max_duration_seconds
     duration = _number(report, "duration_ms")
     if most is not None and duration is not None and duration > most * 1000:
@@ -153,14 +165,14 @@ def _media_outside(report: Report, policy: Media) -> _Finding | None:
     return None
 
 
-def _archive_outside(report: Report, policy: Archive) -> _Finding | None:
+def _archive_outside(report: Report, policy: Archive) -> Finding | None:
     # The report counts the archive itself as depth 1, the policy how deep archives are nested in it.
     depth = None if policy.max_depth is None else policy.max_depth + 1
     limits = {"members": policy.max_members, "depth": depth, "unpacked_bytes": policy.max_unpacked_bytes}
     return _above(report, limits)
 
 
-def _above(report: Report, limits: Mapping[str, int | None]) -> _Finding | None:
+def _above(report: Report, limits: Mapping[str, int | None]) -> Finding | None:
     for name, most in limits.items():
         value = _number(report, name)
         if most is not None and value is not None and value > most:
@@ -185,3 +197,18 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 def _worded(expected: Mapping[str, int]) -> list[tuple[str, int]]:
     return [({"min": "least", "max": "most"}[bound], limit) for bound, limit in expected.items()]
+
+
+_JUDGES: Final[Mapping[str, tuple[Reason, Callable[[Report, Any], Finding | None]]]] = MappingProxyType(
+    {
+        "content_types": (Reason.CONTENT_TYPE_NOT_ALLOWED, _type_not_allowed),
+        "encrypted": (Reason.ENCRYPTED_FILE, _encrypted),
+        "active_content": (Reason.ACTIVE_CONTENT, _active_content),
+        "programs_in_archives": (Reason.PROGRAM_IN_ARCHIVE, _programs),
+        "image": (Reason.IMAGE_DIMENSIONS, _image_outside),
+        "legible": (Reason.ILLEGIBLE_PICTURE, illegible),
+        "document": (Reason.TOO_MANY_PAGES, _too_long),
+        "media": (Reason.MEDIA_LIMITS, _media_outside),
+        "archive": (Reason.ARCHIVE_LIMITS, _archive_outside),
+    }
+)

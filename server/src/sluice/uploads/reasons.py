@@ -31,6 +31,7 @@ class Reason(StrEnum):
     ACTIVE_CONTENT = "active_content"
     PROGRAM_IN_ARCHIVE = "program_in_archive"
     IMAGE_DIMENSIONS = "image_dimensions"
+    ILLEGIBLE_PICTURE = "illegible_picture"
     TOO_MANY_PAGES = "too_many_pages"
     MEDIA_LIMITS = "media_limits"
     ARCHIVE_LIMITS = "archive_limits"
@@ -188,6 +189,12 @@ WORDS: Final = MappingProxyType(
             "the image does not have an accepted size",
             "Width, height, number of pixels or animation are outside the context's policy image.",
             check="policy.image",
+        ),
+        Reason.ILLEGIBLE_PICTURE: Words(
+            "the picture cannot be read",
+            "The picture is too dark, blurred, from too far away or at an angle, by the context's policy legible: "
+            "`found` says which.",
+            check="policy.legible",
         ),
         Reason.TOO_MANY_PAGES: Words(
             "the document has too many pages",

@@ -49,7 +49,7 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
         Unknown.NOT_RECEIVED: "The file was rejected before all of its bytes had come.",
         Unknown.NOT_EXAMINED: "The file was rejected before its content was examined.",
         Unknown.NOT_SCANNED: "The file was not scanned for malware: the scan was off, or another check rejected it.",
-        Unknown.NOT_MEASURED: "The report was written by an earlier release, which did not measure what policies need.",
+        Unknown.NOT_MEASURED: "What policies need was not measured: by an earlier release, or since the policy legible was off.",
         Unknown.NOT_SEARCHED: "Not all of the file could be searched for active content, and none was found.",
         Unknown.NOT_COMPARED: "Duplicates were not searched: the policy duplicates was off.",
         Unknown.DUPLICATE_CHANGED: "An earlier upload of the same bytes would be judged otherwise.",
@@ -294,7 +294,11 @@ def _external_gaps(facts: Facts, earlier: Rules, rules: Rules) -> Iterator[_Gap]
 def _policy_gaps(facts: Facts, rules: Rules, failed: set[str]) -> Iterator[_Gap]:
     if facts.report is None:
         return  # the check died or overran its limits: the file fails all of them by that
-    complete = facts.report.facts.get("flags_complete")
+    measured = facts.report.facts
+    legible, is_picture = rules.policies.legible, "frames" in measured
+    if legible is not None and is_picture and "exposure" not in measured and "policy.legible" not in failed:
+        yield "policy.legible", legible.mode, Unknown.NOT_MEASURED
+    complete = measured.get("flags_complete")
     if complete is True:
         return
     for name in CONTENT_POLICIES:

@@ -53,6 +53,10 @@ _ACTIVE_CONTENT_KEYS: Final[Mapping[str, str]] = MappingProxyType(
     | dict.fromkeys(("link.external", "xinclude", "template.remote"), "links")
     | dict.fromkeys(("package", "object.ole", "object.activex", "altchunk"), "embedded")
 )
+# The sentence for each fact by which a picture cannot be read.
+_ILLEGIBLE_KEYS: Final[Mapping[str, str]] = MappingProxyType(
+    {"exposure": "dark", "sharpness": "blurred", "text_height": "small", "skew_degrees": "skewed"}
+)
 # The sentence for each cause why a file cannot be sanitised; the others have the plain one.
 _NOT_SANITISED_KEYS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -149,6 +153,8 @@ def _of_policy(rejection: Rejection) -> Sentence:
             key = "codec"
         case Reason.IMAGE_DIMENSIONS:
             key, params = _image_params(found, expected)
+        case Reason.ILLEGIBLE_PICTURE:
+            key = next((key for fact, key in _ILLEGIBLE_KEYS.items() if fact in found), "plain")
         case Reason.ARCHIVE_LIMITS if "unpacked_bytes" in found:
             most = expected["unpacked_bytes"]["max"]
             key, params = "unpacked", {"size": found["unpacked_bytes"], "max_size": most}

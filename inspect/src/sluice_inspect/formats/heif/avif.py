@@ -61,7 +61,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
             raise Unsupported("the file is of a brand that the decoder does not know") from error
         raise Corrupt("the lists of what is in the file contradict each other") from error
     measures = {"trailing_bytes": source.size - boxes.end, "width": width, "height": height}
-    return Examination(measures | decoded.measures, decoded.blank)
+    return Examination(measures | decoded.measures, decoded.blank, decoded.measured)
 
 
 def _error_of_libavif(reason: str) -> InspectionError:

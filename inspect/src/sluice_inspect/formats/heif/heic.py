@@ -20,7 +20,7 @@ from sluice_inspect.formats.heif.items import HeifItem, HeifItems, declared_size
 from sluice_inspect.formats.heif.sample import sample_heic
 from sluice_inspect.images.raster import FrameSummary, require_within_limits
 from sluice_inspect.media.playback import play
-from sluice_inspect.report import Corrupt, Limits, Measure, TooComplex, Unsupported
+from sluice_inspect.report import Corrupt, FactSheet, Limits, Measure, TooComplex, Unsupported
 from sluice_inspect.source import Source
 
 _CODING: Final = b"hvc1"
@@ -45,7 +45,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
     measures: dict[str, Measure] = {"width": width, "height": height, "trailing_bytes": source.size - boxes.end}
     decoding = _HeicDecoding(source, items, limits)
     decoding.run(shown)
-    return Examination(measures | decoding.measures, decoding.blank)
+    return Examination(measures | decoding.measures, decoding.blank, decoding.measured)
 
 
 def _examine_sequence(source: Source, boxes: Layout, limits: Limits) -> Examination:
@@ -116,6 +116,10 @@ class _HeicDecoding:
         if deadline.has_passed:
             self._not_drawn["partially_checked"] = True
         self.measures = {"frames": self._summary.frames, **self._not_drawn}
+
+    @property
+    def measured(self) -> FactSheet | None:
+        return self._summary.measured
 
     def blank(self) -> str | None:
         return self._summary.blank_detail(is_complete=not self._not_drawn)

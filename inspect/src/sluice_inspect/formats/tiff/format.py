@@ -101,7 +101,7 @@ class _TiffCheck:
         if self.is_partial:
             measures["partially_checked"] = True
         blank = self.summary.blank_detail(is_complete=not (self.not_drawn or self.is_partial))
-        return Examination(measures, lambda: blank)
+        return Examination(measures, lambda: blank, self.summary.measured)
 
     def _is_over_budget(self, deadline: Deadline) -> bool:
         warranted = max(_DECODED_MOST, self.limits.max_ratio * self.source.size)
