@@ -11,8 +11,9 @@ from sluice_inspect.text_questions import IDENTIFIERS_MOST, Identifier
 
 # Unbroken, or in the groups in which cards print them. Nothing of a longer number.
 _CARD: Final = re.compile(
-    r"(?<![0-9])(?<![0-9][ .,-])(?:[0-9]{13,19}|[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?"
-    r"|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5})(?![0-9])(?![ .,-][0-9])",
+    r"(?<![0-9])(?:(?<![0-9][.,-])[0-9]{13,19}(?![.,-]?[0-9])"
+    r"|(?<![0-9]{4}[ -])(?:[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5})"
+    r"(?![0-9])(?![ -][0-9]{4}))",
     re.ASCII,
 )
 # The first digits of the large networks, and the lengths of their numbers (ISO/IEC 7812).
@@ -46,7 +47,7 @@ _LABELLED_SSN: Final = re.compile(
 )
 _NO_AREAS: Final = frozenset({"000", "666"})
 _TAX: Final = re.compile(
-    r"(?<![0-9])(?<![0-9][ .,-])(?:[1-9][0-9]{10}|[1-9][0-9] [0-9]{3} [0-9]{3} [0-9]{3})(?![0-9])(?![ .,-][0-9])",
+    r"(?<![0-9])(?<![0-9][ .,-])(?:[1-9][0-9]{10}|[1-9][0-9] [0-9]{3} [0-9]{3} [0-9]{3})(?![0-9])(?![.,-][0-9])",
     re.ASCII,
 )
 
@@ -87,7 +88,7 @@ def is_tax_id(digits: str) -> bool:
     """Return whether eleven digits are a tax identification number of Germany (ISO 7064, MOD 11,10)."""
     # Of the first ten digits one comes twice or three times, and no other more than once.
     counts = sorted(digits[:10].count(each) for each in set(digits[:10]))
-    if counts[-1] not in {2, 3} or counts[-2] != 1 or len(digits) != 11:  # noqa: PLR2004
+    if counts[-1] not in {2, 3} or counts[-2] != 1 or len(digits) != 11:
         return False
     product = 10
     for digit in digits[:10]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any, Final
 
 import re2
 
+from sluice_inspect import registry
 from sluice_inspect.document_text.dates import newest_labelled
 from sluice_inspect.document_text.extent import Extent
 from sluice_inspect.document_text.identifiers import count_identifiers
@@ -33,8 +35,8 @@ _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{M
 _EDGE: Final = r"[^\pL\pN\pM]"
 
 
-def match_text(fd: int, filename: str, question: Question) -> dict[str, Any]:
-    """Return what the text of the file behind `fd` answers to a question, or `why` there is no text.
+def match_text(fd: int, filename: str, question: bytes) -> dict[str, Any]:
+    """Return what the text of the file behind `fd` answers to a question in JSON, or `why` there is no text.
 
     `found` are the numbers of the words that it contains, `words` counts all of them, `languages` are codes, the most
     frequent first, `date` is the newest behind a label, `identifiers` counts each kind, and `cut` says whether there is
@@ -42,7 +44,6 @@ def match_text(fd: int, filename: str, question: Question) -> dict[str, Any]:
     """
     with Source(fd) as source:
         try:
-            # One more than is searched, so that a longer text shows.
             text = read_text(source, filename, _EXTENT, _LIMITS)
         except (MemoryError, RecursionError):
             return {"why": "too_complex"}
@@ -50,11 +51,11 @@ def match_text(fd: int, filename: str, question: Question) -> dict[str, Any]:
             return {"why": _reason(error)}
         except Exception:  # noqa: BLE001  (readers raise anything for a damaged file)
             return {"why": "damaged"}
-    return answer(text, question)
+    return answer(text, Question.from_json(json.loads(question)))
 
 
 def answer(text: str, question: Question) -> dict[str, Any]:
-    """Return what a text answers to a question."""
+    """Return what a text answers to a question; see `match_text`."""
     plain = normalised(text[:CHARACTERS_MOST])[:CHARACTERS_MOST]
     lower = folded(plain)[:CHARACTERS_MOST]
     newest = newest_labelled(lower, [folded(normalised(each)) for each in question.labels], question.today)
@@ -109,22 +110,12 @@ def _reason(error: InspectionError) -> NoTextReason:
     return "too_complex" if is_bomb or isinstance(error, TooComplex) else "damaged"
 
 
-def read_question(raw: bytes) -> Question:
-    """Return the question that the server wrote."""
-    return Question.from_json(json.loads(raw))
-
-
 def preload() -> None:
     """Read the sample of every format: a locked child cannot load what it needs."""
-    # Imported here, since `registry` imports the formats that this package reads.
-    from sluice_inspect import registry  # noqa: PLC0415
-
     for each in registry.FORMATS:
         if each.missing_reader:
             continue
-        with MemoryBacked(each.sample()) as sample:
-            try:
-                text = read_text(sample, f"sample.{min(each.extensions)}", _EXTENT, _LIMITS)
-            except InspectionError:
-                continue
-            contains(text, text, Words(("a",), "a"))
+        # A text that cannot be read here is no reason to check no file.
+        with MemoryBacked(each.sample()) as sample, contextlib.suppress(InspectionError):
+            read_text(sample, f"sample.{min(each.extensions)}", _EXTENT, _LIMITS)
+    contains("a", "a", Words(("a",), "a"))
