@@ -150,7 +150,13 @@ def _left(path: Path) -> str:
         is_time_of_file = group in {"System", "File", "ZIP", "ICC_Profile", "ExifTool", "ICC-header"}
         is_metadata = any(group.startswith(known) for known in _GROUPS) or name in _TAGS
         is_kept = key in _KEPT or "statistic" in name or group == "XMP-grddl"
-        if not is_kept and is_metadata and not is_time_of_file and str(value).strip() and not str(value).startswith(_NO_TIME):
+        if (
+            not is_kept
+            and is_metadata
+            and not is_time_of_file
+            and str(value).strip()
+            and not str(value).startswith(_NO_TIME)
+        ):
             left.append(key)
     return " ".join(left)
 

@@ -154,6 +154,17 @@ def _of_policy(rejection: Rejection) -> Sentence:
             key, params = "unpacked", {"size": found["unpacked_bytes"], "max_size": most}
         case Reason.ARCHIVE_LIMITS if "depth" in found:
             key = "depth"
+        case Reason.MISSING_TEXT if "missing" in found:
+            key, params = "named", {"name": found["missing"][0]}
+        case Reason.MISSING_TEXT if "words" in found:
+            key = "short" if found["words"] else "unread"
+        case Reason.FORBIDDEN_TEXT if found:
+            key, params = "named", {"name": found["found"][0]}
+        case Reason.OUTDATED_DOCUMENT if found.get("age_days", 0) is None:
+            key = "undated"
+        case Reason.IDENTIFIER_FOUND if len(found.get("identifiers", {})) == 1:
+            (kind,) = found["identifiers"]
+            key = kind if kind in {"payment_card", "iban"} else "plain"
         case Reason.TOO_MANY_PAGES | Reason.ARCHIVE_LIMITS if found:
             key = next(iter(found))
             params = {"count": found[key], "max_count": expected[key]["max"]}
