@@ -168,7 +168,7 @@ def _outdated(text: TextFact, policy: Text) -> _TextFinding | None:
 
 
 def _with_identifiers(text: TextFact, policy: Text) -> _TextFinding | None:
-    found = {name: text.identifiers[name] for name in policy.identifiers if text.identifiers.get(name)}
+    found: dict[str, int] = {name: text.identifiers[name] for name in policy.identifiers if text.identifiers.get(name)}
     if not found:
         return None
     return Reason.IDENTIFIER_FOUND, (f"found {_listed(found)}", {"identifiers": found}, {"identifiers": {}})

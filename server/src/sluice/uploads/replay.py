@@ -275,12 +275,16 @@ def _gaps(
         yield "malware", rules.check_modes.malware, Unknown.NOT_SCANNED
     if rules.sanitise is not None and (facts.sanitised is None or rules.sanitise != earlier.sanitise):
         yield "sanitise", Mode.ENFORCE, Unknown.NOT_SANITISED
-    if (text := rules.policies.asked_text) is not None:
-        before = earlier.policies.asked_text
-        if facts.text is None or before is None or not text.is_answered_by(before):
-            yield "policy.text", text.mode, Unknown.NOT_READ
-    if rules.external_checks:
-        yield from _external_gaps(facts, earlier, rules)
+    yield from _text_gaps(facts, earlier, rules)
+    yield from _external_gaps(facts, earlier, rules)
+
+
+def _text_gaps(facts: Facts, earlier: Rules, rules: Rules) -> Iterator[_Gap]:
+    policy, before = rules.policies.asked_text, earlier.policies.asked_text
+    if policy is None:
+        return
+    if facts.text is None or before is None or not policy.is_answered_by(before):
+        yield "policy.text", policy.mode, Unknown.NOT_READ
 
 
 def _external_gaps(facts: Facts, earlier: Rules, rules: Rules) -> Iterator[_Gap]:
