@@ -45,6 +45,7 @@ _DATE: Final = re.compile(
 )
 _DATES_MOST: Final = 10_000
 _LABEL_DISTANCE: Final = 60  # characters between the beginning of a label and the date
+_FIRST_SIGN: Final = "\u2e80"
 _CENTURY: Final = 2000
 _SHORT_YEAR: Final = 100
 
@@ -55,20 +56,32 @@ def newest_labelled(text: str, labels: Sequence[str], today: date) -> date | Non
     A date may be read with the day or the month first, and the more recent reading counts. Those that are more than a
     day away in the future are none: they say until when something holds.
     """
-    if not labels:
-        return None
-    words = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
-    label = re.compile(rf"(?<!{_LETTERS})(?:{words})(?!{_LETTERS})")
     newest, latest, behind = None, today + timedelta(days=1), 0
-    for found in islice(_DATE.finditer(text), _DATES_MOST):
-        before = text[max(behind, found.start() - _LABEL_DISTANCE) : found.start()]
+    for found in islice(_DATE.finditer(text), _DATES_MOST if labels else 0):
+        # With the character in front of it, which shows whether a word begins there.
+        before = text[max(behind, found.start() - _LABEL_DISTANCE - 1) : found.start()]
         behind = found.end()
-        if label.search(before) is None:
+        if not any(_has_word(before, label) for label in labels):
             continue
         for reading in _readings(found):
             if reading <= latest and (newest is None or reading > newest):
                 newest = reading
     return newest
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Return whether a text contains a word or words that are no part of a longer one."""
+    at = text.find(word)
+    while at >= 0:
+        if not (_goes_on(text[at - 1 : at], word[0]) or _goes_on(word[-1], text[at + len(word) :][:1])):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def _goes_on(left: str, right: str) -> bool:
+    """Return whether a word goes on between two characters; signs of East Asia are words by themselves."""
+    return left.isalpha() and right.isalpha() and max(left, right) < _FIRST_SIGN
 
 
 def _readings(found: re.Match[str]) -> Iterator[date]:

@@ -13,7 +13,6 @@ from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.text_questions import (
     CHARACTERS_MOST,
     IDENTIFIERS_MOST,
-    Identifier,
     Language,
     NoTextReason,
     Question,
@@ -37,7 +36,7 @@ class TextAnswer:
     words: int
     languages: tuple[Language, ...]
     newest: date | None
-    identifiers: Mapping[Identifier, int]
+    identifiers: Mapping[str, int]
     is_cut: bool
 
 
@@ -105,8 +104,8 @@ def parse_answer(payload: Mapping[str, object], question: Question) -> TextAnswe
     return None
 
 
-def _counts(identifiers: Mapping[object, object], question: Question) -> dict[Identifier, int] | None:
-    counts: dict[Identifier, int] = {}
+def _counts(identifiers: Mapping[object, object], question: Question) -> dict[str, int] | None:
+    counts: dict[str, int] = {}
     for name in question.identifiers:
         count = identifiers.get(name, 0)
         if type(count) is not int or not 0 <= count <= IDENTIFIERS_MOST:

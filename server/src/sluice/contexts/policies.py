@@ -275,7 +275,8 @@ _LABELS: Final = (
     "tarih", "tarihi", "дата", "дата видачі", "תאריך", "تاريخ", "التاريخ", "दिनांक", "तारीख", "日付", "発行日", "日期",
     "开票日期", "签发日期", "날짜", "발행일", "작성일",
 )  # fmt: skip
-Phrase = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^|\x00-\x1f/][^|\x00-\x1f]*$")]
+Phrase = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^|/\x00-\x1f][^|\x00-\x1f]*$")]
+Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^,\x00-\x1f]+$")]
 
 
 class NamedText(_Value):
@@ -376,7 +377,7 @@ class Text(Policy):
         ),
     ] = False
     date_labels: Annotated[
-        list[Phrase],
+        list[Label],
         Field(
             max_length=_PHRASES_MOST,
             title="Labels of the date, with commas",

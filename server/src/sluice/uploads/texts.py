@@ -32,6 +32,6 @@ async def read_text(
         words=answer.words,
         languages=answer.languages,
         age_days=None if answer.newest is None else max(0, (today - answer.newest).days),
-        identifiers={**answer.identifiers},
+        identifiers=answer.identifiers,
         is_cut=answer.is_cut,
     )
