@@ -71,19 +71,19 @@ _HITS_LEAST: Final = 4  # frequent words
 _SHARE_LEAST: Final = 0.14  # of the words of a part
 _LEAD: Final = 1.15  # over the second language
 _SIGNS_LEAST: Final = 8
-_OF_TEXT: Final = 0.2  # of the parts whose language is known
+_OF_FIRST: Final = 0.25  # of the parts in the most frequent language
 
 
 def languages_of(text: str) -> tuple[Language, ...]:
     """Return the languages of a normalised text without case, the most frequent first; none if they are not known.
 
-    A language is one of them if it is that of a fifth of the parts of the text.
+    A language is one of them if it has a quarter as many parts of the text as the most frequent one.
     """
     step = max(_PART, len(text) // _PARTS_MOST)
     found = Counter(
         language for at in range(0, len(text), step) if (language := _language_of(text[at : at + _PART])) is not None
     )
-    return tuple(language for language, count in found.most_common() if count >= _OF_TEXT * found.total())
+    return tuple(language for language, count in found.most_common() if count >= _OF_FIRST * max(found.values()))
 
 
 def _language_of(part: str) -> Language | None:

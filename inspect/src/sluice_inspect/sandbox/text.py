@@ -20,7 +20,6 @@ from sluice_inspect.text_questions import (
 
 _LANGUAGES: Final[Mapping[str, Language]] = {code: code for code in get_args(Language)}
 _REASONS: Final[Mapping[str, NoTextReason]] = {word: word for word in get_args(NoTextReason)}
-_LANGUAGES_MOST: Final = 5  # each is that of a fifth of the text at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def parse_answer(payload: Mapping[str, object], question: Question) -> TextAnswe
             and all(type(number) is int and 0 <= number < len(question.words) for number in found)
             and type(words) is int
             and 0 <= words <= CHARACTERS_MOST
-            and len(languages) <= _LANGUAGES_MOST
+            and len(languages) <= len(_LANGUAGES)
             and all(isinstance(code, str) and code in _LANGUAGES for code in languages)
         ):
             counts = _counts(identifiers, question)
