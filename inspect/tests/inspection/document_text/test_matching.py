@@ -21,22 +21,22 @@ def is_found(text: str, *phrases: str, pattern: str | None = None) -> bool:
     return bool(answer(text, asked)["found"])
 
 
-@each_row("text, phrase, found", [
-    ("The INVOICE\r\n  number: 7", "invoice number", True),
-    ("Invoiced", "invoice", False),
-    ("Reinvoice", "invoice", False),
-    ("Bank\xadstraße 3", "BANKSTRASSE", True),  # with a soft hyphen
-    ("in\ufffe\r\nvoice", "invoice", True),  # as PDFium writes a hyphen at the end of a line
-    ("ﬁnal oﬀer", "FINAL OFFER", True),
-    ("cafe\u0301", "CAFÉ", True),
-    ("请提供发票号码和日期", "发票号码", True),
-    ("Rechnung Nr. 7", "nr.", True),
-    ("a(b", "a(b", True),
-    ("a+b", "a.b", False),
-    ("", "x", False),
+@each_row("text, phrase, times", [
+    ("The INVOICE\r\n  number: 7", "invoice number", 1),
+    ("Invoiced", "invoice", 0),
+    ("Reinvoice", "invoice", 0),
+    ("Bank\xadstraße 3", "BANKSTRASSE", 1),  # with a soft hyphen
+    ("in\ufffe\r\nvoice", "invoice", 1),  # as PDFium writes a hyphen at the end of a line
+    ("ﬁnal oﬀer", "FINAL OFFER", 1),
+    ("cafe\u0301", "CAFÉ", 1),
+    ("请提供发票号码和日期", "发票号码", 1),
+    ("Rechnung Nr. 7", "nr.", 1),
+    ("a(b", "a(b", 1),
+    ("a+b", "a.b", 0),
+    ("", "x", 0),
 ])  # fmt: skip
-def test_phrase_is_found_as_whole_words_whatever_the_case_and_the_space(text: str, phrase: str, found: bool) -> None:
-    assert is_found(text, "something else", phrase) is found
+def test_phrase_is_found_as_whole_words_whatever_the_case_and_the_space(text: str, phrase: str, times: int) -> None:
+    assert is_found(text, "something else", phrase) == times
 
 
 def test_pattern_is_found_anywhere_whatever_the_case() -> None:
