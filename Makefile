@@ -68,7 +68,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers sanitise screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers sanitise text-rules screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -160,6 +160,9 @@ verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=..
 
 sanitise: venv-dev ## Sanitise a folder, and look for what is left in the results and for what broke (FOLDER=../shared/corpus ARGS="--removal pixels --list")
 	@SLUICE_SERVERS= bash scripts/servers.sh libimage-exiftool-perl >/dev/null; $(BIN)/python scripts/sanitise.py $(FOLDER) $(ARGS)
+
+text-rules: venv-dev ## Measure the rules on text: languages, labels in drawn documents, identifiers, time (FOLDER=../shared/corpus ARGS="--list")
+	@$(BIN)/python scripts/text_rules.py $(FOLDER) $(ARGS)
 
 scans: venv-dev ## Score the blank rule on drawn scans of empty pages and of pages with little on them (ARGS="--judging --count 50")
 	@$(BIN)/python scripts/scans.py $(ARGS)

@@ -48,6 +48,18 @@ _FREQUENT: Final[Mapping[Language, frozenset[str]]] = {
     "uk": _words("і в не на що з по як це із у за від для та до при його або був вона він ми ви також їх якщо бути який які "
         "було же може є й але про цього під після чи ваш наш"),
 }  # fmt: skip
+# Letters that one of these languages alone writes often: a word with one counts as a frequent word.
+_LETTERS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (
+    ("cs", re.compile("[ěřů]")),
+    ("de", re.compile("ß")),
+    ("es", re.compile("ñ")),
+    ("pl", re.compile("[ąćęłńśźż]")),
+    ("pt", re.compile("[ãõ]")),
+    ("ro", re.compile("[ășț]")),
+    ("ru", re.compile("[ыэё]")),
+    ("tr", re.compile("[ğış]")),
+    ("uk", re.compile("[іїєґ]")),
+)
 # Letters of scripts, of which each has one language here, or none that is known.
 _SCRIPTS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (
     ("ko", re.compile("[\uac00-\ud7a3]")),
@@ -68,6 +80,7 @@ _MARKS: Final = re.compile(r"[^\s.,;:!?()।]+")
 _PART: Final = 800  # characters; each part of a text has a language
 _PARTS_MOST: Final = 100
 _HITS_LEAST: Final = 4  # frequent words
+_DIFFERENT_LEAST: Final = 3  # among them
 _SHARE_LEAST: Final = 0.14  # of the words of a part
 _LEAD: Final = 1.15  # over the second language
 _SIGNS_LEAST: Final = 8
@@ -105,7 +118,12 @@ def _language_of(part: str) -> Language | None:
 
 def _by_words(words: list[str]) -> Language | None:
     hits = Counter(words)
-    scores = {language: sum(hits[word] for word in frequent) for language, frequent in _FREQUENT.items()}
-    (best, score), (_other, second) = Counter(scores).most_common(2)
-    is_clear = score >= _HITS_LEAST and score >= _SHARE_LEAST * len(words) and score >= _LEAD * second
-    return best if is_clear else None
+    scores = Counter({language: sum(hits[word] for word in frequent) for language, frequent in _FREQUENT.items()})
+    different = Counter({language: len(frequent & hits.keys()) for language, frequent in _FREQUENT.items()})
+    for language, letters in _LETTERS:
+        marked = [word for word in words if letters.search(word) and word not in _FREQUENT[language]]
+        scores[language] += len(marked)
+        different[language] += len(set(marked))
+    (best, score), (_other, second) = scores.most_common(2)
+    is_clear = score >= max(_HITS_LEAST, _SHARE_LEAST * len(words), _LEAD * second)
+    return best if is_clear and different[best] >= _DIFFERENT_LEAST else None
