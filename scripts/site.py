@@ -63,6 +63,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "lifecycle.md",
         "previews.md",
         "sanitising.md",
+        "text-rules.md",
         "console.md",
         "operations.md",
         "runbooks.md",

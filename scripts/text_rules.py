@@ -84,14 +84,16 @@ def _language(text: str) -> tuple[Language, ...]:
     return languages_of(folded(normalised(text)))
 
 
-def _sentences(folder: Path) -> list[str]:
+def _sentences(folder: Path, *, translated: bool = True) -> list[str]:
+    """Return the sentences of the catalogues in a folder, or the English ones that they translate."""
     found: list[str] = []
     for catalogue in sorted(folder.glob("**/*.mo")):
         with catalogue.open("rb") as file:
             texts = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]  # noqa: SLF001  (it has no other list)
         for key, text in texts.items():
-            plain = " ".join(_PLACEHOLDERS.sub(" ", text).split())
-            if key and len(plain.encode()) >= _SENTENCE_LEAST and plain != key:
+            sentence = text if translated else str(key[0] if isinstance(key, tuple) else key)
+            plain = " ".join(_PLACEHOLDERS.sub(" ", sentence).split())
+            if key and len(plain.encode()) >= _SENTENCE_LEAST and (plain != key or not translated):
                 found.append(plain)
     return list(dict.fromkeys(found))
 
@@ -114,6 +116,8 @@ def _show_languages(words: int) -> None:
     for folder in sorted([*root.glob("conf/locale/*"), *root.glob("contrib/*/locale/*")]):
         if folder.is_dir():
             translated.setdefault(folder.name, []).extend(_sentences(folder))
+    for folder in (root / "conf/locale/de", *root.glob("contrib/*/locale/de")):
+        translated.setdefault("en", []).extend(_sentences(folder, translated=False))
     known, others = dict[str, Counter[str]](), Counter[str]()
     for name, sentences in translated.items():
         code = _CODES.get(name, name)
