@@ -1,7 +1,8 @@
-"""The text of a PDF, page by page. What is only drawn, as on a scanned page, is no text."""
+"""The text of a PDF, page by page, with what its form fields show. A scanned page has none."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 import pypdfium2 as pdfium
@@ -23,7 +24,12 @@ def pdf_text(source: Source, _limits: Limits, extent: Extent) -> str:
     parts, left = list[str](), extent.characters
     try:
         with reading.pdfium() as document:
+            has_form = document.get_formtype() != pdfium_c.FORMTYPE_NONE
+            if has_form:
+                document.init_forms()
             for number in range(min(len(document), extent.pages)):
+                if has_form:
+                    _write_fields(document[number])
                 parts.append(_page_text(document[number], left))
                 left -= len(parts[-1])
                 if left <= 0:
@@ -33,6 +39,15 @@ def pdf_text(source: Source, _limits: Limits, extent: Extent) -> str:
             raise Encrypted("the document is protected by a password") from error
         raise Corrupt("a page of the document cannot be loaded") from error
     return "\n".join(parts)
+
+
+def _write_fields(page: pdfium.PdfPage) -> None:
+    """Make what form fields and annotations show a part of the page, in memory; one that cannot be keeps the rest."""
+    try:
+        with contextlib.suppress(pdfium.PdfiumError):
+            page.flatten()
+    finally:
+        page.close()
 
 
 def _page_text(page: pdfium.PdfPage, most: int) -> str:

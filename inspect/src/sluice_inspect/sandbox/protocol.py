@@ -35,8 +35,13 @@ Job = Literal[
 
 _MB: Final = 1024**2
 # `check_and_scan` is an attempt: callers fall back to `check` and `scan`, each with its own limits, so this one must
-# fail fast. A preview is no reason to work on a file for long.
-_CPU_SECONDS_MOST: Final[Mapping[Job, int]] = {"check_and_scan": 2, "preview_200": 10, "preview_1200": 10}
+# fail fast. A preview or a text is no reason to work on a file for long.
+_CPU_SECONDS_MOST: Final[Mapping[Job, int]] = {
+    "check_and_scan": 2,
+    "preview_200": 10,
+    "preview_1200": 10,
+    "match_text": 20,
+}
 
 
 def is_attempt(job: Job) -> bool:

@@ -4,7 +4,9 @@ import io
 
 import docx
 import openpyxl
+import pikepdf
 import pytest
+from pikepdf import Name
 
 from sluice_inspect.document_text.extent import Extent
 from sluice_inspect.document_text.matching import _EXTENT
@@ -23,6 +25,20 @@ def read(content: bytes, name: str, extent: Extent = _EXTENT) -> str:
 def test_every_page_of_a_pdf_up_to_the_limit_is_read() -> None:
     found = read(pdf(*(text(f"page {number}") for number in range(60))), "a.pdf")
     assert [f"page {number}" in found.splitlines() for number in (0, 49, 50)] == [True, True, False]
+
+
+def test_values_in_the_fields_of_a_form_are_read() -> None:
+    form = pikepdf.open(io.BytesIO(pdf(text("Invoice number"))))
+    font = form.make_indirect(pikepdf.Dictionary(Type=Name.Font, Subtype=Name.Type1, BaseFont=Name.Helvetica))
+    resources = pikepdf.Dictionary(Font=pikepdf.Dictionary(Helv=font))
+    widget = pikepdf.Dictionary(Type=Name.Annot, Subtype=Name.Widget, FT=Name.Tx, F=4, Rect=[10, 10, 150, 40])
+    widget.T, widget.V, widget.DA = pikepdf.String("no"), pikepdf.String("RE-0042"), pikepdf.String("/Helv 12 Tf 0 g")
+    field = form.make_indirect(widget)
+    form.pages[0].Annots = pikepdf.Array([field])
+    form.Root.AcroForm = pikepdf.Dictionary(Fields=pikepdf.Array([field]), DR=resources, DA=widget.DA)
+    file = io.BytesIO()
+    form.save(file)
+    assert read(file.getvalue(), "a.pdf").split() == ["Invoice", "number", "RE-0042"]
 
 
 def test_headers_footers_and_notes_of_a_document_are_read() -> None:
