@@ -46,6 +46,8 @@ def test_missing_text_is_rejected_with_its_name_and_found_text_is_accepted(clien
     report = data(client.get(f"/reports/{refused.headers['sluice-report-id']}"))
     check = next(each for each in report["checks"] if each["name"] == "policy.text")
     assert (check["outcome"], check["found"]) == ("fail", {"missing": ["invoice number"]})
+    text = {"why": "", "words": 4, "languages": [], "found": [], "age_days": None, "identifiers": {}, "is_cut": False}
+    assert report["text"] == text
     kept = refused.text + json.dumps(report) + repr(client.decisions()) + client.service.log.read_text()
     assert SECRET not in kept
 
