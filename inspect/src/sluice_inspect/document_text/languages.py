@@ -71,8 +71,10 @@ _SCRIPTS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (
     ("hi", re.compile("[\u0904-\u0939]")),
 )
 _JAPANESE_SHARE: Final = 0.05  # of kana among the signs of a text with Chinese characters
-# Letters and words of other languages in the same script: Persian and Urdu; Marathi and Nepali.
-_NOT_ARABIC: Final = re.compile("[\u067e\u0686\u0698\u06af\u06a9\u06cc\u06d2\u0679\u0688\u0691]")
+# Letters and words of other languages in the same script: Persian, Urdu, Kurdish, Uyghur; Marathi and Nepali.
+_NOT_ARABIC: Final = re.compile(
+    "[\u067e\u0686\u0698\u06af\u06a9\u06cc\u06d2\u0679\u0688\u0691\u06d0\u06c6\u06c7\u06d5]"
+)
 _HINDI_WORDS: Final = frozenset("है हैं के में की का को से और पर यह नहीं ने कि भी एक हो था थे लिए कर".split())  # noqa: SIM905  (a list of words)
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _MARKS: Final = re.compile(r"[^\s.,;:!?()।]+")
@@ -81,6 +83,7 @@ _PART: Final = 800  # characters; each part of a text has a language
 _PARTS_MOST: Final = 100
 _HITS_LEAST: Final = 4  # frequent words
 _DIFFERENT_LEAST: Final = 3  # among them
+_LISTED_LEAST: Final = 2  # different ones of the table
 _SHARE_LEAST: Final = 0.14  # of the words of a part
 _LEAD: Final = 1.15  # over the second language
 _SIGNS_LEAST: Final = 8
@@ -126,4 +129,5 @@ def _by_words(words: list[str]) -> Language | None:
         different[language] += len(set(marked))
     (best, score), (_other, second) = scores.most_common(2)
     is_clear = score >= max(_HITS_LEAST, _SHARE_LEAST * len(words), _LEAD * second)
-    return best if is_clear and different[best] >= _DIFFERENT_LEAST else None
+    is_listed = len(_FREQUENT[best] & hits.keys()) >= _LISTED_LEAST
+    return best if is_clear and is_listed and different[best] >= _DIFFERENT_LEAST else None
