@@ -64,6 +64,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "previews.md",
         "sanitising.md",
         "legible.md",
+        "text-rules.md",
         "console.md",
         "operations.md",
         "runbooks.md",

@@ -395,6 +395,7 @@ LEFT_OUT: Final = frozenset(
         ("FullReport", "yara_rules"),
         ("FullReport", "external_checks"),
         ("FullReport", "sanitised"),
+        ("FullReport", "text"),
         ("SanitisedOut", "original_file_id"),
         ("QuarantinedFile", "sanitised_file_id"),
         ("ContextOut", "external_checks"),

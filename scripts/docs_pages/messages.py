@@ -31,6 +31,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "found": "ZIP archive",
     "formats": ["PDF", "picture"],
     "sentence": "This is no invoice.",
+    "name": "Invoice number",
 }
 
 _MEANINGS: Final[Mapping[ParameterType, str]] = {
@@ -43,6 +44,7 @@ _MEANINGS: Final[Mapping[ParameterType, str]] = {
     ParameterType.SECONDS: "Seconds, as hours, minutes and seconds. What was measured is rounded up, a limit down",
     ParameterType.WAIT: "Seconds from now, as a relative time with its preposition (`in 5 minutes`), rounded up",
     ParameterType.EXTENSION: "Of a file name, without its dot. Shown in capitals. Comes from the sender: escape it",
+    ParameterType.NAME: "The name that a context gave to what it searches in texts",
     ParameterType.SENTENCE: "A sentence of an external check, in its own language",
     ParameterType.EXTENSIONS: "A list of extensions, of which any one will do: joined with the language's `or`",
     ParameterType.FORMAT: "The English name of a kind of file; `formats` translates those that differ by language",

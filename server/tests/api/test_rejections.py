@@ -116,6 +116,10 @@ def cases() -> dict[Reason, Case]:
     pages = pdf(page_text("One"), page_text("Two"), page_text("Three"))
     scanned = {"scan_for_viruses": True}
     types = ["application/pdf", "image/jpeg"]
+    numbered = {"name": "Invoice number", "any": ["invoice no", "invoice number"]}
+    draft = {"name": "Draft", "any": ["draft"]}
+    german = b"Wir haben die Rechnung von Ihnen erhalten, und sie wird in den Tagen nach dem Fest bezahlt.\n"
+    card = b"Please pay with 4111 1111 1111 1111.\n"
     return {
         Reason.EXTENSION_NOT_ALLOWED: Case(
             "setup.exe", "a program", b"MZ", {"allowed_extensions": ["pdf", "jpg", "png"]}
@@ -159,6 +163,15 @@ def cases() -> dict[Reason, Case]:
         ),
         Reason.CANNOT_SANITISE: Case(
             "data.bin", "of an unknown format", samples.noise(2000), {"sanitise": {"remove": ["metadata"]}}
+        ),
+        Reason.MISSING_TEXT: Case("letter.txt", "no invoice", text, enforced("text", must_contain=[numbered])),
+        Reason.FORBIDDEN_TEXT: Case("draft.txt", "a draft", b"DRAFT\n", enforced("text", must_not_contain=[draft])),
+        Reason.WRONG_LANGUAGE: Case("brief.txt", "in German", german, enforced("text", languages=["en", "fr"])),
+        Reason.OUTDATED_DOCUMENT: Case(
+            "bill.txt", "without a date", text, enforced("text", max_age_days=90, needs_date=True)
+        ),
+        Reason.IDENTIFIER_FOUND: Case(
+            "form.txt", "with the number of a card", card, enforced("text", identifiers=["payment_card"])
         ),
     }
 

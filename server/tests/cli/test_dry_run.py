@@ -93,6 +93,14 @@ def test_a_failed_check_is_printed_with_what_was_found_and_expected(check: Sluic
     assert lines[-1] == "Not scanned for malware: that needs a service (--context)."
 
 
+def test_text_is_judged_by_the_rules_in_a_file(check: Sluice, folder: Path, rules: Path) -> None:
+    rules.write_text("policies: {text: {must_contain: [{name: Water, any: [clean water]}]}}")
+    result = check("check", folder / "a.pdf", folder / "c.png", folder / "d.txt", "--rules", rules, "--json")
+    assert [row["report"]["reason"] for row in result.rows] == [None, "missing_text", None]
+    rules.write_text("policies: {text: {languages: [de], min_words: 9}}")
+    assert check("check", folder / "d.txt", "--rules", rules, "--json").rows[0]["report"]["reason"] == "missing_text"
+
+
 def test_rules_have_one_source_and_may_have_no_scan_or_be_the_defaults(
     check: Sluice, folder: Path, rules: Path
 ) -> None:

@@ -89,6 +89,16 @@ def test_what_was_taken_out_is_said_in_words_and_its_original_cannot_be_released
     assert "The context stores files without what was taken out of this one" in asked.text
 
 
+def test_what_was_found_in_a_text_is_shown_with_the_rules_that_asked(client: ApiClient, admin: User) -> None:
+    named = {"name": "Invoice <number>", "any": ["invoice no"]}
+    context = client.create_context(policies={"text": {"mode": "quarantine", "must_contain": [named], "min_words": 9}})
+    report_id = client.upload("a.txt", b"invoice no 7", context=context).headers["sluice-report-id"]
+    page = admin.get(f"/reports/{report_id}").text
+    shown = ("Its text", "<dt>Found</dt><dd>Invoice &lt;number&gt;</dd>", "found 3 words, expected at least 9")
+    assert [text in page for text in shown] == [True] * 3
+    assert "Invoice &lt;number&gt;" in admin.get(f"/contexts/{context}").text
+
+
 def test_report_of_a_denied_file_names_the_entry_who_added_it_and_why(client: ApiClient, admin: User) -> None:
     context, digest = client.create_context(), hashlib.sha256(TEXT).hexdigest()
     client.store("first.txt", TEXT, context=context)

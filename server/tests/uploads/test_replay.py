@@ -21,8 +21,10 @@ from sluice.contexts.policies import (
     Legible,
     MinSize,
     Mode,
+    NamedText,
     Policies,
     ProgramsInArchives,
+    Text,
 )
 from sluice.contexts.sanitising import Sanitise
 from sluice.decisions import PastDecision
@@ -31,7 +33,7 @@ from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import Reason
 from sluice.uploads.replay import MOST_SAMPLES, WHY, Group, Replay, Unknown, Verdict, digests_in, judge_again
 from sluice.uploads.rules import decide, quarantine_by
-from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rules, SanitisedFact, ScanFact
+from sluice.uploads.values import Facts, HashListFact, PlanFact, RateFact, Rules, SanitisedFact, ScanFact, TextFact
 from sluice_inspect.check_results import CheckFinding, CheckResult
 from sluice_inspect.report import Finding, Outcome, Report
 from tests.rows import each_row
@@ -281,6 +283,23 @@ def test_what_checks_in_python_found_is_judged_again() -> None:
     assert decide(facts, RULES) is not None
     before = rejected(Reason.REJECTED_BY_CHECK)
     assert judge_again(facts, before, RULES, replace(RULES, max_bytes=2000)) == before
+
+
+def test_texts_are_judged_again_by_rules_that_ask_no_more_than_was_asked() -> None:
+    number, draft = (NamedText(name=name, any=[name]) for name in ("number", "draft"))
+    earlier = policies(text=Text(must_contain=[number, draft], identifiers=["iban"], max_age_days=90))
+    read = replace(WHOLE, text=TextFact(found=("number",), words=9, age_days=40))
+    for text, after in (
+        (Text(must_contain=[number]), ACCEPTED),
+        (Text(must_not_contain=[number]), rejected(Reason.FORBIDDEN_TEXT)),
+        (Text(max_age_days=30, languages=["en"]), rejected(Reason.OUTDATED_DOCUMENT)),
+        (Text(min_words=9, identifiers=["iban"]), ACCEPTED),
+        (Text(must_contain=[number.model_copy(update={"pattern": "x"})]), Unknown.NOT_READ),
+        (Text(identifiers=["us_ssn"]), Unknown.NOT_READ),
+        (Text(max_age_days=90, date_labels=["as of"]), Unknown.NOT_READ),
+    ):
+        assert judge_again(read, rejected(Reason.MISSING_TEXT), earlier, policies(text=text)) == after
+    assert judge_again(WHOLE, ACCEPTED, RULES, earlier) is Unknown.NOT_READ
 
 
 def test_uploads_are_judged_by_rules_that_sanitise_only_if_they_were_sanitised_so() -> None:

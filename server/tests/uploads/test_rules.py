@@ -25,8 +25,10 @@ from sluice.contexts.policies import (
     Media,
     MinSize,
     Mode,
+    NamedText,
     Policies,
     ProgramsInArchives,
+    Text,
 )
 from sluice.contexts.sanitising import Sanitise
 from sluice.decisions import DecisionRecord
@@ -47,6 +49,7 @@ from sluice.uploads.values import (
     SanitisedFact,
     ScanFact,
     SentFailure,
+    TextFact,
 )
 from sluice_inspect.check_results import CheckFinding, CheckResult
 from sluice_inspect.report import Finding, Outcome, Report
@@ -75,6 +78,15 @@ RULES = Rules(
         min_size_bytes=MinSize(bytes=10),
         filename_pattern=FilenamePattern(pattern=r"[a-z]+\.\w+"),
         duplicates=Duplicates(),
+        text=Text(
+            must_contain=[NamedText(name="number", any=["no"])],
+            must_not_contain=[NamedText(name="draft", pattern="draft")],
+            languages=["de", "en"],
+            min_words=3,
+            max_age_days=10,
+            needs_date=True,
+            identifiers=["iban"],
+        ),
     ),
     external_checks=(ExternalRule("policy", Mode.ENFORCE, "refuse", "address"),),
 )
@@ -94,6 +106,7 @@ SOUND_FACTS = replace(
     duplicate_of="",
     listed=HashListFact(),
     external=(ExternalFact("policy", "accept", 1.0),),
+    text=TextFact(found=("number",), words=3, languages=("fr", "en"), age_days=10),
 )
 
 
@@ -103,6 +116,10 @@ def report(**changes: Any) -> dict[str, Any]:
 
 DENIED = ListedHash("0" * 64, "deny", "why", of_installation=False)
 ALLOWED = replace(DENIED, list="allow")
+
+
+def text(**changes: Any) -> dict[str, Any]:
+    return {"text": replace(TextFact(found=("number",), words=3, age_days=0), **changes)}
 
 
 def listed(*entries: ListedHash) -> dict[str, Any]:
@@ -152,6 +169,14 @@ BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
     (Reason.REJECTED_BY_CHECK, {"examined": replace(examined(), checks=(CheckResult("meter", "ValueError: no"),))}),
     (Reason.VIRUS_DETECTED, {"scanned": replace(CLEAN, outcome="infected", threat="X")}),
     (Reason.SCAN_INCOMPLETE, {"scanned": replace(CLEAN, outcome="incomplete")}),
+    (Reason.MISSING_TEXT, {"text": TextFact("format")}),
+    (Reason.MISSING_TEXT, text(found=("draft",), languages=("fr",))),
+    (Reason.MISSING_TEXT, text(words=2)),
+    (Reason.FORBIDDEN_TEXT, text(found=("draft", "number"))),
+    (Reason.WRONG_LANGUAGE, text(languages=("fr",))),
+    (Reason.OUTDATED_DOCUMENT, text(age_days=11)),
+    (Reason.OUTDATED_DOCUMENT, text(age_days=None)),
+    (Reason.IDENTIFIER_FOUND, text(identifiers={"iban": 2})),
     (Reason.REJECTED_BY_CHECK, {"external": (ExternalFact("policy", "reject", 1.0),)}),
 ]
 PAIRS = [(one, two) for one, two in combinations(BROKEN_RULES, 2) if not one[1].keys() & two[1].keys()]
@@ -319,6 +344,18 @@ def test_quota_and_policies_judge_what_is_stored_and_all_else_what_was_sent_too(
     signed = replace(sent, sanitised=SanitisedFact("11", 900, why="signed"))
     assert reason_of(signed, SANITISING) is Reason.CANNOT_SANITISE
     assert outcomes(signed, SANITISING)["sanitise"] == "fail"
+
+
+def test_text_that_cannot_be_read_fails_only_rules_that_need_some() -> None:
+    rules = Text(must_not_contain=[NamedText(name="draft", any=["draft"])], languages=["en"], identifiers=["iban"])
+    without = replace(RULES, policies=Policies(text=rules))
+    scan = Facts.from_json(json.loads(json.dumps(replace(SOUND_FACTS, text=TextFact()).to_json())))
+    assert (reason_of(scan, without), reason_of(scan)) == (None, Reason.MISSING_TEXT)
+    any_of = Text(must_contain=[NamedText(name=name, any=["x"]) for name in ("a", "b")], any_is_enough=True)
+    found = replace(scan, text=TextFact(found=("b",), words=1, is_cut=True))
+    judged = [replace(RULES, policies=Policies(text=each)) for each in (any_of, Text(min_words=2))]
+    assert reason_of(found, judged[0]) is None
+    assert "only the beginning of the document was read" in getattr(decide(found, judged[1]), "detail", "")
 
 
 def test_what_was_sent_brings_a_file_into_quarantine_unless_what_is_stored_does() -> None:

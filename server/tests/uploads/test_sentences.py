@@ -21,8 +21,10 @@ from sluice.contexts.policies import (
     Media,
     MinSize,
     Mode,
+    NamedText,
     Policies,
     ProgramsInArchives,
+    Text,
 )
 from sluice.contexts.sanitising import Sanitise
 from sluice.hash_lists import ListedHash
@@ -43,6 +45,7 @@ from sluice.uploads.values import (
     Rules,
     SanitisedFact,
     ScanFact,
+    TextFact,
 )
 from sluice_inspect.check_results import CheckResult
 from sluice_inspect.format_list import FORMAT_NAMES
@@ -72,6 +75,9 @@ def sentence(facts: dict[str, Any], rules: dict[str, Any] | None = None, **more:
     return sentence_for(rejection, changed, judged, **more)
 
 
+NUMBERED: Final = Text(must_contain=[NamedText(name="number", any=["no"])])
+NO_DRAFT: Final = Text(must_not_contain=[NamedText(name="draft", any=["draft"])])
+NUMBERLESS: Final = Text(identifiers=["payment_card", "iban", "us_ssn"])
 POLICIES: Final = Policies(
     content_types=ContentTypes(allow=["application/pdf", "image/*"]),
     encrypted=EncryptedContent(),
@@ -224,6 +230,21 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         )
     ],
     (Sentence("rejected_by_check.plain"), {"examined": CHECKED}, {}),
+    *[
+        (Sentence(key, params), {"text": fact}, {"policies": Policies(text=text)})
+        for key, params, fact, text in (
+            ("missing_text.named", {"name": "number"}, TextFact(words=9), NUMBERED),
+            ("missing_text.unread", {}, TextFact(), NUMBERED),
+            ("missing_text.short", {}, TextFact(words=2), Text(min_words=3)),
+            ("forbidden_text.named", {"name": "draft"}, TextFact(found=("draft",)), NO_DRAFT),
+            ("wrong_language.plain", {}, TextFact(languages=("fr",)), Text(languages=["en"])),
+            ("outdated_document.plain", {}, TextFact(age_days=2), Text(max_age_days=1)),
+            ("outdated_document.undated", {}, TextFact(), Text(needs_date=True)),
+            ("identifier_found.payment_card", {}, TextFact(identifiers={"payment_card": 1}), NUMBERLESS),
+            ("identifier_found.iban", {}, TextFact(identifiers={"iban": 1}), NUMBERLESS),
+            ("identifier_found.plain", {}, TextFact(identifiers={"iban": 1, "us_ssn": 1}), NUMBERLESS),
+        )
+    ],
     *[
         (Sentence(key), {"sanitised": SanitisedFact("11", 1, why=why)}, {"sanitise": Sanitise(remove=["metadata"])})
         for why, key in (

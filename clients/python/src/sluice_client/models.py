@@ -348,6 +348,18 @@ class Listed(Model):
     expires_at: datetime | None = None
 
 
+class TextFacts(Model):
+    """What the policy `text` found in the text of a file; `why` says why there is none."""
+
+    why: str
+    words: int
+    languages: list[str]
+    found: list[str]
+    age_days: int | None
+    identifiers: dict[str, int]
+    is_cut: bool
+
+
 class FullReport(SenderReport):
     """The whole report on an upload."""
 
@@ -370,6 +382,7 @@ class FullReport(SenderReport):
     members_compared: int | None = None
     members_missed: str | None = None
     sanitised: Sanitised | None = None
+    text: TextFacts | None = None
 
 
 class Validated(Model):

@@ -124,6 +124,13 @@ def _check_and_scan(fd: int, filename: str, *, legibility: bool = False) -> Mapp
         }
 
 
+def match_text(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
+    """Answer the question in `buffer` about the text of the file; nothing of the text is in the answer."""
+    from sluice_inspect.document_text import matching
+
+    return matching.match_text(fd, filename, buffer.read())
+
+
 def _sanitise(fd: int, filename: str, buffer: SharedBufferWriter, removals: AbstractSet[str]) -> Mapping[str, object]:
     from sluice_inspect.sanitise import sanitising
 
@@ -179,6 +186,7 @@ JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
         sanitise_active_content,
         sanitise_metadata_and_active_content,
         sanitise_pixels,
+        match_text,
     )
 }
 
@@ -187,6 +195,7 @@ def preload() -> None:
     """Load what a confined worker can no longer load: every parser, and every codec that a file could name."""
     late_imports.load_all()
     from sluice_inspect import inspection
+    from sluice_inspect.document_text import matching
     from sluice_inspect.previews import preview
     from sluice_inspect.sanitise import sanitising
     from sluice_inspect.threats import digests
@@ -200,6 +209,7 @@ def preload() -> None:
     digests.preload()
     preview.preload()
     sanitising.preload()
+    matching.preload()
 
 
 def load_checks(names: Sequence[str]) -> None:

@@ -1,4 +1,7 @@
-"""Shared memory that the server lends to a worker for one job, to write what it unpacked; as hostile as the file."""
+"""Shared memory that the server lends to a worker for one job, to write what it unpacked; as hostile as the file.
+
+A job that is asked something reads the question in it, which the server has written before.
+"""
 # A worker can neither create files nor let one grow. So the server creates the memory and fixes its size, the worker
 # maps a window of it at a time, and when it has replied the server seals the memory against writing. Sealing fails as
 # long as anybody can still write to it, and then the reply is not believed.
@@ -7,7 +10,7 @@ import contextlib
 import fcntl
 import mmap
 import os
-from typing import Final
+from typing import Final, Self
 
 _WINDOW_BYTES: Final = 8 * 1024**2  # address space that a worker needs for one window; a multiple of every page size
 
@@ -25,6 +28,17 @@ class SharedBuffer:
             self.close()
             raise
 
+    @classmethod
+    def holding(cls, data: bytes) -> Self:
+        """Return memory of the size of `data`, and with it. Raise `OSError`."""
+        buffer = cls(len(data))
+        try:
+            os.pwrite(buffer.fd, data, 0)
+        except OSError:
+            buffer.close()
+            raise
+        return buffer
+
     def seal(self) -> bool:
         """Make the memory read-only for everybody; return False if somebody can still write to it."""
         try:
@@ -41,7 +55,7 @@ class SharedBuffer:
 
 
 class SharedBufferWriter:
-    """Worker side: writes pieces one behind another. Takes ownership of `fd`."""
+    """Worker side: writes pieces one behind another, or reads a question. Takes ownership of `fd`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -54,6 +68,10 @@ class SharedBufferWriter:
     def at(self) -> int:
         """Offset of the next byte to be written."""
         return self._at
+
+    def read(self) -> bytes:
+        """Return what the server has written."""
+        return os.pread(self._fd, self._size, 0)
 
     def write(self, data: bytes | bytearray | memoryview) -> bool:
         """Append `data`; return False, with nothing written, when there is no room for all of it."""

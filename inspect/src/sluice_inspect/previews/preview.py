@@ -10,15 +10,16 @@ from typing import Final, Literal
 from PIL import Image
 
 from sluice_inspect import registry
+from sluice_inspect.document_text import office, texts
+from sluice_inspect.document_text.extent import BEGINNING
+from sluice_inspect.document_text.texts import mail_text, plain_text
 from sluice_inspect.format import Family
 from sluice_inspect.inspection import identify
 from sluice_inspect.office.default_password import decrypted
-from sluice_inspect.previews import office, texts
 from sluice_inspect.previews.members import list_members
 from sluice_inspect.previews.pages import draw_page
 from sluice_inspect.previews.pictures import draw_frame, draw_picture
 from sluice_inspect.previews.sheet import draw_sheet
-from sluice_inspect.previews.texts import mail_text, plain_text
 from sluice_inspect.report import Encrypted, Finding, InspectionError, Limits, TooComplex, Unsafe, Unsupported
 from sluice_inspect.sniff import is_plain_text
 from sluice_inspect.source import MemoryBacked, Source
@@ -75,7 +76,7 @@ def _draw(source: Source, filename: str, side: int, limits: Limits) -> Drawing:
     if found is None:
         if source.size and is_plain_text(source):
             read = mail_text if content_type == "message/rfc822" else plain_text
-            return Drawing("text", draw_sheet(read(source, limits), side))
+            return Drawing("text", draw_sheet(read(source, limits, BEGINNING), side))
         raise Unsupported("the format of the file is not known")
     if found.family is Family.PICTURE:
         return Drawing("picture", draw_picture(source, found.name, side, limits))
@@ -84,7 +85,7 @@ def _draw(source: Source, filename: str, side: int, limits: Limits) -> Drawing:
     if found.name in _DEMUXERS:
         return Drawing("frame", draw_frame(source, _DEMUXERS[found.name], side))
     if found.name in _READERS:
-        words = _READERS[found.name](source, limits)
+        words = _READERS[found.name](source, limits, BEGINNING)
         if found.name in office.READERS and not words.strip():
             raise Unsupported("the document has no words: what else it shows is not drawn")
         return Drawing("text", draw_sheet(words, side))

@@ -8,9 +8,8 @@ from typing import Final, cast
 
 from PIL import Image, ImageDraw, ImageFont
 
+from sluice_inspect.document_text.extent import BEGINNING
 from sluice_inspect.report import Unsupported
-
-CHARACTERS_MOST: Final = 12_000  # more than the largest page holds
 
 _SHAPE: Final = 210 / 297
 _MARGIN: Final = 0.05  # share of the height
@@ -27,7 +26,7 @@ def draw_sheet(text: str, side: int) -> Image.Image:
     font, height = _font(size), round(size * _LINE)
     page = Image.new("L", (width, side), 255)
     drawn = ImageDraw.Draw(page)
-    lines = _wrapped(text[:CHARACTERS_MOST], font, width - 2 * margin)
+    lines = _wrapped(text[: BEGINNING.characters], font, width - 2 * margin)
     for top, line in zip(range(margin, side - margin - height + 1, height), lines, strict=False):
         drawn.text((margin, top), line, fill=0, font=font)
     return page.convert("RGB")

@@ -15,6 +15,7 @@ from sluice_inspect.sandbox.sealed import Sealed
 # to a shared buffer, `extract_all` writes every part. `hash_members` writes the SHA-256 of every part, and
 # `hash_members_weak` its MD5 and SHA-1 as well. `preview_200` and `preview_1200` write the pixels of a preview whose
 # longer side has at most 200 or 1,200. The `sanitise` jobs write what is left of the file without what they name.
+# `match_text` answers the question in the shared buffer about the text of the file.
 Job = Literal[
     "check",
     "check_legible",
@@ -31,16 +32,18 @@ Job = Literal[
     "sanitise_active_content",
     "sanitise_metadata_and_active_content",
     "sanitise_pixels",
+    "match_text",
 ]
 
 _MB: Final = 1024**2
 # `check_and_scan` is an attempt: callers fall back to `check` and `scan`, each with its own limits, so this one must
-# fail fast. A preview is no reason to work on a file for long.
+# fail fast. A preview or a text is no reason to work on a file for long.
 _CPU_SECONDS_MOST: Final[Mapping[Job, int]] = {
     "check_and_scan": 2,
     "check_legible_and_scan": 2,
     "preview_200": 10,
     "preview_1200": 10,
+    "match_text": 20,
 }
 
 

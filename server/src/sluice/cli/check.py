@@ -27,9 +27,10 @@ from sluice_client.cli.service import ApiKey, ProfileOption, Url
 
 if TYPE_CHECKING:
     from sluice.cli.local_hashes import LocalHashes
+    from sluice.contexts.policies import Text
     from sluice.scanner import Scanner
     from sluice.uploads.examined import ExamineFact
-    from sluice.uploads.values import HashListFact, ScanFact
+    from sluice.uploads.values import HashListFact, ScanFact, TextFact
     from sluice_inspect.sandbox import Sandbox
     from sluice_inspect.sandbox.sealed import Sealed
 
@@ -222,6 +223,7 @@ def _check_by_rules(
             examined=found.examined,
             listed=found.listed,
             scanned=found.scanned,
+            text=found.text,
         )
         return Reported(str(path), report_by_rules(facts, rules, rules_file))
 
@@ -230,7 +232,8 @@ def _check_by_rules(
             async for reported in reports:
                 printer.show(reported)
 
-    asyncio.run(print_reports(_Checks(make_sandbox(settings, launched), hashes, yara_folder)))
+    text = rules.policies.asked_text if rules.sanitise is None else None  # what is stored is judged
+    asyncio.run(print_reports(_Checks(make_sandbox(settings, launched), hashes, yara_folder, text)))
     return printer.end(notes_on(rules, scanned_with_yara=yara_folder is not None))
 
 
@@ -283,21 +286,29 @@ def _name_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A file's size and hash, no longer open, and what check, hash list and scan say of it."""
+    """A file's size and hash, no longer open, and what check, hash list, scan and the policy on texts say of it."""
 
     sealed: "Sealed"
     examined: "ExamineFact"
     listed: "HashListFact | None"
     scanned: "ScanFact | None"
+    text: "TextFact | None"
 
 
 class _Checks:
-    """The sandbox, with a hash list and a folder of YARA rules if there are any."""
+    """The sandbox, with a hash list, a folder of YARA rules and a policy on texts if there are any."""
 
-    def __init__(self, sandbox: "Sandbox", hashes: "LocalHashes | None", yara_folder: Path | None) -> None:
+    def __init__(
+        self,
+        sandbox: "Sandbox",
+        hashes: "LocalHashes | None",
+        yara_folder: Path | None,
+        text: "Text | None" = None,
+    ) -> None:
         self._sandbox = sandbox
         self._hashes = hashes
         self._yara_folder = yara_folder
+        self._text = text
         self._scanner: Scanner | None = None
 
     async def start(self, files: Sequence[Path]) -> int:
@@ -329,14 +340,20 @@ class _Checks:
             if isinstance(result, NoWorker):
                 health = await self._sandbox.health()
                 raise SandboxBroken(health.detail) if health.state == "down" else ServiceUnavailable("file checker")
-            examined, listed, scanned = ExamineFact.of(result), None, None
+            examined, listed, scanned, text = ExamineFact.of(result), None, None, None
             if self._hashes is not None:
                 listed = await self._hashes.look_up(sealed, examined, self._sandbox, _TENANT)
             if self._scanner is not None and not (listed is not None and listed.is_allowed):
                 from sluice.uploads.inspection import scan
 
                 scanned = await scan(sealed, _TENANT, self._scanner)
-            return _Found(sealed, examined, listed, scanned)
+            if self._text is not None:
+                from sluice.kit.clock import utc_now
+                from sluice.uploads.texts import read_text
+
+                name, today = _name_of(path), utc_now().date()
+                text = await read_text(sealed, name, self._text, today, sandbox=self._sandbox, tenant_id=_TENANT)
+            return _Found(sealed, examined, listed, scanned, text)
 
     async def aclose(self) -> None:
         """End the sandbox."""

@@ -4,7 +4,8 @@ They are the fields `policies` and `check_modes` of the interface, and stored as
 them is in `uploads.policies`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
@@ -17,6 +18,8 @@ from pydantic import (
     Field,
     model_validator,
 )
+
+from sluice_inspect.text_questions import Identifier, Language, Question, Words
 
 _MIME_PATTERN: Final = r"^[a-z]+/(\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$"
 _LARGEST_BYTES: Final = 500 * 1_048_576
@@ -289,6 +292,173 @@ class Duplicates(Policy):
     hint = "Files whose bytes are stored in this context already."
 
 
+_NAMED_MOST: Final = 20
+_PHRASES_MOST: Final = 20
+_LABELS: Final = (
+    "date", "dated", "issued", "issue date", "date of issue", "invoice date", "as of",
+    "datum", "rechnungsdatum", "ausgestellt", "ausstellungsdatum", "stand",
+    "le", "fait le", "date d'émission", "émis le", "fecha", "fecha de emisión", "emitido", "data", "emesso il",
+    "data di emissione", "data de emissão", "afgegeven", "factuurdatum", "data wystawienia", "wystawiono",
+    "tarih", "tarihi", "дата", "дата видачі", "תאריך", "تاريخ", "التاريخ", "दिनांक", "तारीख", "日付", "発行日", "日期",
+    "开票日期", "签发日期", "날짜", "발행일", "작성일",
+)  # fmt: skip
+Phrase = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^|/\x00-\x1f][^|\x00-\x1f]*$")]
+Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^,\x00-\x1f]+$")]
+
+
+class NamedText(_Value):
+    """Something that a text may contain: one of some phrases, or a match of a pattern."""
+
+    name: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=60,
+            pattern=r"^[^:\x00-\x1f]+$",
+            description="What it is, as reports and the sentence for the sender name it.",
+        ),
+    ]
+    any: Annotated[
+        list[Phrase],
+        Field(
+            max_length=_PHRASES_MOST,
+            description="Words or phrases, of which one is enough. Case and white space do not count; a phrase is no "
+            "part of a longer word.",
+            exclude_if=lambda value: not value,
+        ),
+    ] = Field(default_factory=list)
+    pattern: Annotated[
+        str | None,
+        Field(min_length=1, max_length=500, description="RE2 syntax; it may match anywhere, whatever the case."),
+        AfterValidator(lambda pattern: pattern if pattern is None else _readable_pattern(pattern)),
+    ] = _OMITTED
+
+    @model_validator(mode="after")
+    def _require_words(self) -> "NamedText":
+        if not self.any and self.pattern is None:
+            raise ValueError("expected any or pattern")
+        return self
+
+    @property
+    def words(self) -> Words:
+        """What is searched."""
+        return Words(tuple(self.any), self.pattern)
+
+
+def _named(title: str, description: str) -> Any:
+    return Field(max_length=_NAMED_MOST, title=title, description=description, exclude_if=lambda value: not value)
+
+
+class Text(Policy):
+    """Refuse documents by what their text contains. It is read in a locked process, and never kept."""
+
+    judges_content = False
+    group = "check"
+    label = "Text"
+    hint = (
+        "What has to be in documents, and what must not. One a line, such as Invoice number: invoice no | /RE-[0-9]+/"
+    )
+
+    must_contain: Annotated[
+        list[NamedText], _named("Has to be in it", "What the text has to contain, all of it or any of it.")
+    ] = Field(default_factory=list)
+    any_is_enough: Annotated[
+        bool,
+        Field(
+            title="One of these is enough",
+            description="Whether one of `must_contain` is enough.",
+            exclude_if=lambda value: not value,
+        ),
+    ] = False
+    must_not_contain: Annotated[
+        list[NamedText], _named("Must not be in it", "What the text must not contain, any of it.")
+    ] = Field(default_factory=list)
+    languages: Annotated[
+        list[Language],
+        Field(
+            max_length=_MOST_TYPES,
+            title="Languages, such as en de; empty: all",
+            description="Accepted languages (ISO 639-1). A text whose language is not known passes.",
+            exclude_if=lambda value: not value,
+        ),
+        AfterValidator(lambda codes: sorted(set(codes))),
+    ] = Field(default_factory=list)
+    min_words: Annotated[
+        int | None, Field(ge=1, le=100_000, title="Fewest words", description="Fewest words of the text.")
+    ] = _OMITTED
+    max_age_days: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=36_500,
+            title="Oldest in days",
+            description="Most days since the newest date behind a label. A text without one passes.",
+        ),
+    ] = _OMITTED
+    needs_date: Annotated[
+        bool,
+        Field(
+            title="Needs a date",
+            description="Whether a text without a date behind a label is refused too.",
+            exclude_if=lambda value: not value,
+        ),
+    ] = False
+    date_labels: Annotated[
+        list[Label],
+        Field(
+            max_length=_PHRASES_MOST,
+            title="Labels of the date, with commas",
+            description="Words in front of the date; by default `date`, `issued` and the like in the languages of the "
+            "service.",
+            exclude_if=lambda value: not value,
+        ),
+    ] = Field(default_factory=list)
+    identifiers: Annotated[
+        list[Identifier],
+        Field(
+            max_length=20,
+            title="Numbers that must not be in it",
+            description="Numbers that must not be in the text, recognised by form and checksum: `payment_card`, "
+            "`iban`, `us_ssn` and `de_tax_id`.",
+            exclude_if=lambda value: not value,
+        ),
+        AfterValidator(lambda names: sorted(set(names))),
+    ] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _require_rule(self) -> "Text":
+        names = [each.name for each in self.named]
+        if len(set(names)) < len(names):
+            raise ValueError("expected every name in must_contain and must_not_contain once")
+        others = (self.languages, self.min_words, self.asks_date, self.identifiers)
+        if not names and not any(each not in (None, [], False) for each in others):
+            raise ValueError("expected at least one rule on the text")
+        return self
+
+    @property
+    def named(self) -> Sequence[NamedText]:
+        """All that is searched."""
+        return (*self.must_contain, *self.must_not_contain)
+
+    @property
+    def asks_date(self) -> bool:
+        """Whether it depends on a date."""
+        return self.max_age_days is not None or self.needs_date
+
+    def question(self, today: date) -> Question:
+        """Return what is asked about the text of a document."""
+        labels = (tuple(self.date_labels) or _LABELS) if self.asks_date else ()
+        return Question(tuple(each.words for each in self.named), labels, tuple(self.identifiers), today)
+
+    def is_answered_by(self, earlier: "Text") -> bool:
+        """Return whether what an earlier policy asked about a text tells all that this one asks."""
+        return (
+            all(each in earlier.named for each in self.named)
+            and set(self.identifiers) <= set(earlier.identifiers)
+            and (not self.asks_date or (earlier.asks_date and self.date_labels == earlier.date_labels))
+        )
+
+
 class Policies(_Value):
     """All policies of a context; those that are null are not applied. They are judged in this order."""
 
@@ -311,6 +481,9 @@ class Policies(_Value):
     document: Annotated[Document | None, Field(description="Accepted lengths of documents.")] = _OMITTED
     media: Annotated[Media | None, Field(description="Accepted lengths and codecs of recordings.")] = _OMITTED
     archive: Annotated[Archive | None, Field(description="Limits of archives.")] = _OMITTED
+    text: Annotated[
+        Text | None, Field(description="What the text of documents has to contain, and what it must not.")
+    ] = _OMITTED
     min_size_bytes: Annotated[MinSize | None, Field(description="Smallest accepted file.")] = _OMITTED
     filename_pattern: Annotated[FilenamePattern | None, Field(description="Accepted file names.")] = _OMITTED
     duplicates: Annotated[
@@ -327,6 +500,11 @@ class Policies(_Value):
     def need_legibility(self) -> bool:
         """Whether the file check measures how legible pictures are, which it does only then."""
         return self.legible is not None and self.legible.mode is not Mode.OFF
+
+    @property
+    def asked_text(self) -> Text | None:
+        """The policy on texts, if it is there and not off."""
+        return None if self.text is None or self.text.mode is Mode.OFF else self.text
 
     @property
     def need_duplicates(self) -> bool:

@@ -23,6 +23,7 @@ class ParameterType(StrEnum):
     EXTENSIONS = "extensions"  # a list of them, of which any one will do
     FORMAT = "format"  # the English name of a kind of file; `Catalogue.formats` translates it
     FORMATS = "formats"  # a list of them, of which any one will do
+    NAME = "name"  # that a context gave to what it searches
     SENTENCE = "sentence"  # a sentence of an external check, as it came
 
 
@@ -51,6 +52,7 @@ PARAMETERS: Final[Mapping[str, ParameterType]] = MappingProxyType(
         "expected": ParameterType.FORMAT,
         "found": ParameterType.FORMAT,
         "formats": ParameterType.FORMATS,
+        "name": ParameterType.NAME,
         "sentence": ParameterType.SENTENCE,
     }
 )

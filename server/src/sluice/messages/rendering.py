@@ -140,7 +140,7 @@ class _Values:
                 return self._choice([_extension(each) for each in self._texts(name)])
             case ParameterType.FORMATS:
                 return self._choice([self._format(each) for each in self._texts(name)])
-            case ParameterType.SENTENCE:
+            case ParameterType.SENTENCE | ParameterType.NAME:
                 return safe_text(self._text(self.params[name]), SENTENCE_MAX)
             case ParameterType.EXTENSION:
                 return _extension(self._text(self.params[name]))

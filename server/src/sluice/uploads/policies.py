@@ -1,6 +1,6 @@
 """The verdict of a context's policies on a file: pure functions of facts and policies."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,11 +19,13 @@ from sluice.contexts.policies import (
     Mode,
     Policies,
     Policy,
+    Text,
     compile_pattern,
 )
 from sluice.uploads.reasons import Reason
-from sluice.uploads.values import Facts, Rejection
+from sluice.uploads.values import Facts, Rejection, TextFact
 from sluice_inspect.report import Report
+from sluice_inspect.text_questions import PAGES_MOST
 
 CONTENT_CHECKS: Final = tuple(f"policy.{name}" for name in CONTENT_POLICIES)
 
@@ -78,6 +80,98 @@ def judge_content(facts: Facts, policies: Policies) -> Iterator[Rejection]:
         if (finding := judge(report, policy)) is not None:
             detail, found, expected = finding
             yield Rejection(reason, detail, found=found, expected=expected, mode=policy.mode)
+
+
+def judge_text(facts: Facts, policy: Text) -> Iterator[Rejection]:
+    """Yield the first rule on the text of a document that it fails, if the text was read."""
+    if facts.text is None or policy.mode is Mode.OFF:
+        return
+    for judged in (_unread, _missing, _too_short, _forbidden, _in_other_language, _outdated, _with_identifiers):
+        found = judged(facts.text, policy)
+        if found is not None:
+            reason, (detail, value, expected) = found
+            if reason is Reason.MISSING_TEXT and _is_cut(facts, facts.text):
+                detail = f"{detail}; only the beginning of the document was read"
+            yield Rejection(reason, detail, found=value, expected=expected, mode=policy.mode)
+            return
+
+
+_TextFinding = tuple[Reason, Finding]
+_UNREAD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "": "there is none in it, as in a scan",
+        "format": "files of this format have none that is read",
+        "damaged": "the document is damaged",
+        "encrypted": "the document is protected by a password",
+        "too_complex": "it takes more time or memory than the limits allow",
+    }
+)
+
+
+def _unread(text: TextFact, policy: Text) -> _TextFinding | None:
+    if text.words or not (policy.must_contain or policy.min_words):
+        return None
+    detail = f"no text was read: {_UNREAD.get(text.why, text.why)}"
+    return Reason.MISSING_TEXT, (detail, {"words": 0}, {"words": {"min": policy.min_words or 1}})
+
+
+def _missing(text: TextFact, policy: Text) -> _TextFinding | None:
+    wanted = [each.name for each in policy.must_contain]
+    missing = [name for name in wanted if name not in text.found]
+    if not missing or (policy.any_is_enough and len(missing) < len(wanted)):
+        return None
+    detail = f"did not find {_quoted(missing)}, expected {'any' if policy.any_is_enough else 'all'} of them"
+    return Reason.MISSING_TEXT, (detail, {"missing": missing}, {"must_contain": wanted})
+
+
+def _too_short(text: TextFact, policy: Text) -> _TextFinding | None:
+    if policy.min_words is None or text.words >= policy.min_words:
+        return None
+    detail = f"found {text.words} words, expected at least {policy.min_words}"
+    return Reason.MISSING_TEXT, (detail, {"words": text.words}, {"words": {"min": policy.min_words}})
+
+
+def _forbidden(text: TextFact, policy: Text) -> _TextFinding | None:
+    found = [each.name for each in policy.must_not_contain if each.name in text.found]
+    if not found:
+        return None
+    return Reason.FORBIDDEN_TEXT, (f"found {_quoted(found)}", {"found": found}, {"found": []})
+
+
+def _in_other_language(text: TextFact, policy: Text) -> _TextFinding | None:
+    if not policy.languages or not text.languages or set(policy.languages) & set(text.languages):
+        return None
+    detail = f"found {', '.join(text.languages)}, expected {', '.join(policy.languages)}"
+    found, expected = {"languages": list(text.languages)}, {"languages": list(policy.languages)}
+    return Reason.WRONG_LANGUAGE, (detail, found, expected)
+
+
+def _outdated(text: TextFact, policy: Text) -> _TextFinding | None:
+    most, age = policy.max_age_days, text.age_days
+    expected = {"age_days": {"max": most}}
+    if age is None and policy.needs_date:
+        return Reason.OUTDATED_DOCUMENT, ("found no date behind a label", {"age_days": None}, expected)
+    if most is None or age is None or age <= most:
+        return None
+    detail = f"the newest date behind a label is {age} days old, expected at most {most}"
+    return Reason.OUTDATED_DOCUMENT, (detail, {"age_days": age}, expected)
+
+
+def _with_identifiers(text: TextFact, policy: Text) -> _TextFinding | None:
+    found: dict[str, int] = {name: text.identifiers[name] for name in policy.identifiers if text.identifiers.get(name)}
+    if not found:
+        return None
+    return Reason.IDENTIFIER_FOUND, (f"found {_listed(found)}", {"identifiers": found}, {"identifiers": {}})
+
+
+def _is_cut(facts: Facts, text: TextFact) -> bool:
+    """Return whether not all of the text was read."""
+    counts = [] if facts.report is None else [_number(facts.report, name) for name in ("pages", "sheets", "slides")]
+    return text.is_cut or any(count is not None and count > PAGES_MOST for count in counts)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"“{name}”" for name in names)
 
 
 def _type_not_allowed(report: Report, policy: ContentTypes) -> Finding | None:

@@ -45,6 +45,11 @@ class Reason(StrEnum):
     CHECK_UNANSWERED = "check_unanswered"
     CANNOT_SANITISE = "cannot_sanitise"
     ORIGINAL_KEPT = "original_kept"
+    MISSING_TEXT = "missing_text"
+    FORBIDDEN_TEXT = "forbidden_text"
+    WRONG_LANGUAGE = "wrong_language"
+    OUTDATED_DOCUMENT = "outdated_document"
+    IDENTIFIER_FOUND = "identifier_found"
 
 
 _CODES: Final = frozenset(Reason)
@@ -274,6 +279,34 @@ WORDS: Final = MappingProxyType(
             "The context's `sanitise` keeps what was sent in quarantine. It rejects no file, and its file is never "
             "released.",
             check="sanitise",
+        ),
+        Reason.MISSING_TEXT: Words(
+            "something is missing in the text of the document",
+            "The text of the document does not contain what the context's policy text asks for, has fewer words, or "
+            "cannot be read, as that of a scan. The report has the names of what is missing, never the text.",
+            check="policy.text",
+        ),
+        Reason.FORBIDDEN_TEXT: Words(
+            "the text of the document contains something that is not accepted",
+            "The text of the document contains what the context's policy text forbids; the report has its name.",
+            check="policy.text",
+        ),
+        Reason.WRONG_LANGUAGE: Words(
+            "the document is in a language that is not accepted",
+            "The text of the document is in none of the languages of the context's policy text.",
+            check="policy.text",
+        ),
+        Reason.OUTDATED_DOCUMENT: Words(
+            "the document is too old",
+            "The newest date behind a label is older than the context's policy text allows, or there is none, and the "
+            "policy needs one.",
+            check="policy.text",
+        ),
+        Reason.IDENTIFIER_FOUND: Words(
+            "the document contains a number that must not be sent",
+            "The text of the document contains numbers of cards, accounts or persons that the context's policy text "
+            "forbids; the report counts them, and never has them.",
+            check="policy.text",
         ),
     }
 )

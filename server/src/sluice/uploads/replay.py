@@ -41,6 +41,7 @@ class Unknown(StrEnum):
     NOT_ASKED = "not_asked"
     NOT_ANSWERED = "not_answered"
     NOT_SANITISED = "not_sanitised"
+    NOT_READ = "not_read"
     NOT_READABLE = "not_readable"
 
 
@@ -58,6 +59,7 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
         Unknown.NOT_ASKED: "The external check was not asked, or at another URL: what it says of the file is not known.",
         Unknown.NOT_ANSWERED: "The external check gave no answer.",
         Unknown.NOT_SANITISED: "The file was not sanitised as these rules ask for: what would be left is not known.",
+        Unknown.NOT_READ: "The text of the document was not read, or not searched for all that the policy text names.",
         Unknown.NOT_READABLE: "The decision was written by another release and cannot be read.",
     }
 )
@@ -273,8 +275,16 @@ def _gaps(
         yield "malware", rules.check_modes.malware, Unknown.NOT_SCANNED
     if rules.sanitise is not None and (facts.sanitised is None or rules.sanitise != earlier.sanitise):
         yield "sanitise", Mode.ENFORCE, Unknown.NOT_SANITISED
-    if rules.external_checks:
-        yield from _external_gaps(facts, earlier, rules)
+    yield from _text_gaps(facts, earlier, rules)
+    yield from _external_gaps(facts, earlier, rules)
+
+
+def _text_gaps(facts: Facts, earlier: Rules, rules: Rules) -> Iterator[_Gap]:
+    policy, before = rules.policies.asked_text, earlier.policies.asked_text
+    if policy is None:
+        return
+    if facts.text is None or before is None or not policy.is_answered_by(before):
+        yield "policy.text", policy.mode, Unknown.NOT_READ
 
 
 def _external_gaps(facts: Facts, earlier: Rules, rules: Rules) -> Iterator[_Gap]:

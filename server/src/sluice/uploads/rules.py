@@ -44,6 +44,7 @@ CHECKS: Final = (
     *policies.CONTENT_CHECKS,
     "malware",
     "sanitise",
+    "policy.text",
     "storage",
 )
 
@@ -133,6 +134,7 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield from judge_members(facts)
     yield from judge_scan(facts, rules)
     yield from judge_sanitising(facts, rules)
+    yield from judge_text(facts, rules)
     yield from judge_external(facts, rules)
 
 
@@ -207,6 +209,7 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
         "hash_list": facts.listed,
         "malware": facts.scanned or (facts.listed is not None and facts.listed.is_allowed) or None,
         "sanitise": facts.sanitised,
+        "policy.text": facts.text,
         "storage": None,  # no fact: a file that was stored has an id
     }
     if check in measured:
@@ -425,6 +428,12 @@ def judge_sanitising(facts: Facts, rules: Rules) -> Iterator[Rejection]:
             if sent.check not in again:
                 detail = f"before it was sanitised: {sent.detail}"
                 yield Rejection(sent.reason, detail, mode=sent.mode, external_check=sent.check)
+
+
+def judge_text(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield the policy on texts if the text of the document fails it."""
+    if rules.policies.text is not None:
+        yield from policies.judge_text(facts, rules.policies.text)
 
 
 def is_as_stored(facts: Facts, rules: Rules) -> bool:

@@ -92,6 +92,8 @@ def sentence_for(rejection: Rejection, facts: Facts, rules: Rules) -> Sentence:
             return Sentence(_NOT_SANITISED_KEYS.get(str(rejection.found), "cannot_sanitise.plain"))
         case Reason.REJECTED_BY_CHECK | Reason.CHECK_UNANSWERED:
             return _of_external(rejection, facts)
+        case _ if WORDS[reason].check == "policy.text":
+            return _of_text(rejection)
         case _ if reason in _POLICY_REASONS:
             return _of_policy(rejection)
         case _:
@@ -164,6 +166,24 @@ def _of_policy(rejection: Rejection) -> Sentence:
             key = next(iter(found))
             params = {"count": found[key], "max_count": expected[key]["max"]}
     return Sentence(f"{reason.value}.{key}", params)
+
+
+def _of_text(rejection: Rejection) -> Sentence:
+    """Return the sentence for the policy on texts, from the found value."""
+    found: Mapping[str, Any] = rejection.found if isinstance(rejection.found, Mapping) else {}
+    key, params = "plain", {}
+    match found:
+        case {"missing": [name, *_others]} | {"found": [name, *_others]}:
+            key, params = "named", {"name": name}
+        case {"words": words}:
+            key = "short" if words else "unread"
+        case {"age_days": None}:
+            key = "undated"
+        case {"identifiers": {"payment_card": _}} if len(found["identifiers"]) == 1:
+            key = "payment_card"
+        case {"identifiers": {"iban": _}} if len(found["identifiers"]) == 1:
+            key = "iban"
+    return Sentence(f"{rejection.reason.value}.{key}", params)
 
 
 def _content_type_params(found: str, allowed: object) -> tuple[str, dict[str, Any]]:

@@ -4,6 +4,7 @@
     admit     rate limit, monthly plan, storage quota, hash lists
     inspect   the file check and the malware scan, at the same time, on the same sealed bytes (`inspection`)
     sanitise  take out what the context does not want to store, and inspect what is left (`sanitising`)
+    read      what the text of the document contains, if a policy asks for it (`texts`)
     ask       the external checks of the context, if it has some and nothing rejected the file (`external_checks`)
     commit    reserve room and write the row, store the object, record the file and its decision (`reservation`)
 
@@ -57,10 +58,12 @@ from sluice.uploads.rules import (
     Judged,
     failures_of_sent,
     first_of_mode,
+    is_as_stored,
     judge,
     judge_external,
     judge_limits,
     judge_name_and_size,
+    judge_text,
     keeps_original,
     lacks_answer,
 )
@@ -69,6 +72,7 @@ from sluice.uploads.slots import NoQuestionFree, UploadSlots
 from sluice.uploads.snapshot import ReadPrincipal, SnapshotCache, UploadSnapshot
 from sluice.uploads.speculative_put import SpeculativePut, prepare_put
 from sluice.uploads.spool import Spool, SpoolRoom
+from sluice.uploads.texts import read_text
 from sluice.uploads.values import (
     Attempt,
     ContextSnapshot,
@@ -325,6 +329,7 @@ class Upload:
             judged = await self._inspect(judge(facts, snapshot.rules), file.sealed, snapshot, all_checks=True)
             if snapshot.rules.sanitise is not None:
                 judged, file = await self._sanitise(judged, file, snapshot, all_checks=True)
+            judged = await self._read_text(judged, file, snapshot, all_checks=True)
         if snapshot.rules.external_checks:
             judged = await self._ask(judged, file, caller, snapshot)
         await self.snapshot.require_current()
@@ -348,6 +353,7 @@ class Upload:
                     if rules.sanitise is not None:
                         judged, file = await self._sanitise(judged, file, snapshot, all_checks=all_checks)
                         put = prepare_put(file, snapshot, self._engines.stores, self._engines.clock())
+                    judged = await self._read_text(judged, file, snapshot, all_checks=all_checks)
                 if rules.external_checks:
                     judged = await self._ask(judged, file, caller, snapshot)
                 judged = await self._require_passing(judged, caller, snapshot, is_last=True)
@@ -412,6 +418,28 @@ class Upload:
         if judged.rejection is None or all_checks:
             judged = await self._inspect(judged, sealed, snapshot, all_checks=all_checks)
         return judge(judged.facts, rules), spooled.file
+
+    async def _read_text(
+        self, judged: Judged, file: ReceivedFile, snapshot: ContextSnapshot, *, all_checks: bool
+    ) -> Judged:
+        """Add what the text of the document contains and judge it, if a policy asks for it; raise `ServiceUnavailable`.
+
+        What is read is what would be stored; the text of a file that is rejected already is not.
+        """
+        engines, rules, facts = self._engines, snapshot.rules, judged.facts
+        policy = rules.policies.asked_text
+        if policy is None or not is_as_stored(facts, rules) or (judged.rejection is not None and not all_checks):
+            return judged
+        fact = await read_text(
+            file.sealed,
+            facts.filename,
+            policy,
+            engines.clock().date(),
+            sandbox=engines.sandbox,
+            tenant_id=snapshot.context.tenant_id,
+        )
+        facts = replace(facts, text=fact)
+        return judged.with_failures(facts, judge_text(facts, rules))
 
     def _keep_sanitised(self, spooled: SpooledFile | None) -> None:
         """Keep the bytes of a sanitised file until the upload ends, instead of those of an earlier try."""

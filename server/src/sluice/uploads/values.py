@@ -296,6 +296,24 @@ class SanitisedFact:
 
 
 @dataclass(frozen=True, slots=True)
+class TextFact:
+    """What was found in the text of a document, by the policy `text`. Nothing of the text is in it.
+
+    `why` says why there is no text: `format`, `damaged`, `encrypted` or `too_complex`. `found` are the names of what
+    the policy searches and the text contains. `age_days` is that of the newest date behind a label, None without one.
+    `is_cut`: there is more text than is read.
+    """
+
+    why: str = ""
+    found: tuple[str, ...] = ()
+    words: int = 0
+    languages: tuple[str, ...] = ()
+    age_days: int | None = None
+    identifiers: Mapping[str, int] = field(default_factory=dict)
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of one upload that were measured so far; None is not measured yet.
 
@@ -323,6 +341,8 @@ class Facts:
     """What the external checks said, of those that were asked."""
     sanitised: SanitisedFact | None = None
     """What was taken out before it is stored; None if that was not tried."""
+    text: TextFact | None = None
+    """What was found in its text; None if that was not read."""
 
     @property
     def report(self) -> Report | None:
@@ -364,6 +384,7 @@ class Facts:
             "external": [asdict(one) for one in self.external],
             "listed": self.listed and self.listed.to_json(),
             "sanitised": self.sanitised and asdict(self.sanitised),
+            "text": self.text and asdict(self.text),
         }
         for name, fact in rare.items():
             if fact:
@@ -391,6 +412,7 @@ class Facts:
             listed=None if raw.get("listed") is None else HashListFact.from_json(raw["listed"]),
             external=tuple(ExternalFact(**_known(ExternalFact, one)) for one in raw.get("external", ())),
             sanitised=None if raw.get("sanitised") is None else _stored_sanitising(raw["sanitised"]),
+            text=None if raw.get("text") is None else _stored_text(raw["text"]),
         )
 
 
@@ -407,6 +429,11 @@ def _stored_sanitising(sanitised: Mapping[str, Any]) -> SanitisedFact:
         if (reason := stored_reason(each["reason"])) is not None
     )
     return SanitisedFact(**{**known, "removed": tuple(known["removed"]), "sent_failures": failures})
+
+
+def _stored_text(text: Mapping[str, Any]) -> TextFact:
+    known = _known(TextFact, text)
+    return TextFact(**{**known, "found": tuple(known["found"]), "languages": tuple(known["languages"])})
 
 
 def _stored_scan(scanned: Mapping[str, Any]) -> ScanFact:

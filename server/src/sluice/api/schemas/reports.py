@@ -129,6 +129,20 @@ class SanitisedOut(ResponseBody):
     )
 
 
+class TextOut(ResponseBody):
+    """What the policy `text` found in the text of the file, and nothing of the text itself."""
+
+    why: str = Field(
+        description="Why there is no text: `format`, `damaged`, `encrypted` or `too_complex`; empty if it was read."
+    )
+    words: int = Field(description="How many words it has; none in a scan.")
+    languages: list[str] = Field(description="Its languages, the most frequent first; empty if they are not known.")
+    found: list[str] = Field(description="The names of what the policy searches that are in it.")
+    age_days: int | None = Field(description="Days since the newest date behind a label; null if none was found.")
+    identifiers: dict[str, int] = Field(description="How many numbers of each kind that the policy names are in it.")
+    is_cut: bool = Field(description="Whether it has more than 1,000,000 characters, of which the rest was not read.")
+
+
 class ReportedFile(ResponseBody):
     """The file that a report is about. A hash is missing if not all of its bytes came."""
 
@@ -171,6 +185,9 @@ class FullReport(SenderReport):
         exclude_if=is_none,
         description="What was taken out of the file, if its context sanitises and it could be done. All else in the "
         "report is about the file without it.",
+    )
+    text: TextOut | None = Field(
+        None, exclude_if=is_none, description="What was found in its text, if the policy `text` had it read."
     )
     duration_ms: int | None
     mode: Literal["first_failure", "all_checks"] = Field(
@@ -300,6 +317,7 @@ def full_report(
         members_missed=None if facts.listed is None else facts.listed.why or None,
         external_checks=[ExternalResultOut.model_validate(one) for one in facts.external] or None,
         sanitised=_sanitised(facts),
+        text=None if facts.text is None else TextOut.model_validate(facts.text),
         duration_ms=report.duration_ms,
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[

@@ -23,7 +23,7 @@ from sluice.console.templating import MODE_WORDS, show_period, show_value, show_
 from sluice.console.visit import Visit, problems_of, redirect, uploader_of
 from sluice.contexts import Context
 from sluice.contexts.branding import LOGO_PREFIX
-from sluice.contexts.policies import POLICY_MODELS
+from sluice.contexts.policies import POLICY_MODELS, Label, NamedText
 from sluice.errors import Invalid, NotFound, SluiceError, Unauthenticated
 from sluice.files.record import RetentionPreview, RetentionRule
 from sluice.kit.clock import utc_now
@@ -35,12 +35,17 @@ from sluice.uploads.values import Rules
 _DAYS: Final = 14
 _REPLAYED: Final = timedelta(days=7)
 _CHANGES_SHOWN: Final = 8
+_CHOICES_MOST: Final = 10  # more are written as words
 _CHANGES: Final = ("context.changed", "context.held", "context.unheld", "context.created")
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyField:
-    """A value of a policy in the editor. `kind` is `number`, `text`, `flag`, `words` (a list) or `choices`."""
+    """A value of a policy in the editor.
+
+    `kind` is `number`, `text`, `flag` (`switch` if it is off by default), `words` (a list), `phrases` (with commas),
+    `lines` (of named texts) or `choices`.
+    """
 
     name: str
     label: str
@@ -73,8 +78,13 @@ def _policy_field(name: str, field: FieldInfo) -> PolicyField:
     """Return how the editor shows a field of a policy, by its type."""
     kinds = [each for each in (field.annotation, *get_args(field.annotation)) if each is not type(None)]
     values = next((get_args(each)[0] for each in kinds if get_origin(each) is list), None)
-    kind = "flag" if bool in kinds else "number" if int in kinds else "text" if values is None else "words"
-    if get_origin(values) is Literal:
+    if bool in kinds:
+        kind = "flag" if field.default else "switch"
+    elif int in kinds or values is None:
+        kind = "number" if int in kinds else "text"
+    else:
+        kind = {NamedText: "lines", Label: "phrases"}.get(values, "words")
+    if get_origin(values) is Literal and len(get_args(values)) <= _CHOICES_MOST:
         chosen = tuple(field.get_default(call_default_factory=True, validated_data={}))
         choices = tuple(sorted(get_args(values), key=lambda each: (each not in chosen, each)))
         return PolicyField(name, field.title or name, "choices", choices, chosen)
@@ -363,8 +373,13 @@ def _form_of(context: Context | None) -> dict[str, str]:
         form |= {f"sanitise.{name}": "on" for name in context.sanitise.remove}
         form |= {"sanitise.original": context.sanitise.original, "sanitise.signed": context.sanitise.signed}
     for name, values in context.policies.to_json().items():
+        kinds = {field.name: field.kind for field in _policy_form(name).fields}
         for field, value in values.items():
-            if isinstance(value, list):
+            if kinds.get(field) == "lines":
+                form[f"{name}.{field}"] = "\n".join(map(_line_of, value))
+            elif kinds.get(field) == "phrases":
+                form[f"{name}.{field}"] = ", ".join(value)
+            elif isinstance(value, list):
                 form[f"{name}.{field}"] = " ".join(value)
                 form |= {f"{name}.{field}.{each}": "on" for each in value}
             else:
@@ -417,11 +432,31 @@ def _policy_values(visit: Visit, policy: PolicyForm) -> dict[str, Any]:
         elif field.kind == "words":
             words = sent.replace(",", " ").split()
             values |= {field.name: words} if words or field.is_required else {}
+        elif field.kind == "phrases":
+            values[field.name] = [each.strip() for each in sent.split(",") if each.strip()]
+        elif field.kind == "lines":
+            values[field.name] = [_named_text(line) for line in sent.splitlines() if line.strip()]
         elif field.kind == "flag":
             values[field.name] = sent != "False"
+        elif field.kind == "switch":
+            values[field.name] = sent == "True"
         elif sent:
             values[field.name] = _number(sent) if field.kind == "number" else sent
     return values
+
+
+def _line_of(named: Mapping[str, Any]) -> str:
+    """Return a named text as a line of the editor: `Name: phrase | other phrase | /pattern/`."""
+    pattern = [f"/{named['pattern']}/"] if "pattern" in named else []
+    return f"{named['name']}: {' | '.join([*named.get('any', ()), *pattern])}"
+
+
+def _named_text(line: str) -> dict[str, Any]:
+    """Return what a line of the editor says, as the API takes it."""
+    name, _colon, rest = line.partition(":")
+    words, slash, pattern = f"|{rest}|".replace("| /", "|/").partition("|/")
+    named: dict[str, Any] = {"name": name.strip(), "any": [each.strip() for each in words.split("|") if each.strip()]}
+    return named | ({"pattern": pattern.removesuffix("|").strip().removesuffix("/")} if slash else {})
 
 
 def _number(text: str) -> int | str | None:

@@ -1,4 +1,4 @@
-"""The words of office documents and books, in the order of their pages: the beginning, as much as a page holds."""
+"""The text of office documents and books, in the order of their pages."""
 # Parts are read as the blank rule reads them. Nothing outside of the file is read: no templates, no linked pictures.
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Final
 
 from sluice_inspect.archives.zip.archive import read_archive
 from sluice_inspect.budget import Budget
+from sluice_inspect.document_text.extent import Extent
+from sluice_inspect.document_text.texts import html_text
 from sluice_inspect.formats.doc.document import open_word
 from sluice_inspect.formats.epub import page_parts
 from sluice_inspect.formats.msg import message_text
@@ -22,17 +24,13 @@ from sluice_inspect.office.compound import ENCRYPTED, MAGIC, CompoundFile, is_co
 from sluice_inspect.office.drawing import relation_of, short_name
 from sluice_inspect.office.ooxml import Package
 from sluice_inspect.office.zip_documents import open_document
-from sluice_inspect.previews.sheet import CHARACTERS_MOST
-from sluice_inspect.previews.texts import html_text
 from sluice_inspect.report import Encrypted, Limits, Unsupported
 from sluice_inspect.source import Source
 from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget
 
-_ROWS_MOST: Final = 120
-_CELLS_MOST: Final = 40  # of a row
-_SHEETS_MOST: Final = 5
-_SLIDES_MOST: Final = 20
 _RECORDS_MOST: Final = 200_000
+_MARGINS: Final = ("header", "footer", "footnotes", "endnotes")  # parts of a document beside its body
+_MARGINS_MOST: Final = 50  # of each kind
 _WORD_FIELD: Final = re.compile(r"\x13[^\x13-\x15]*(?:\x14|\x15)")  # the instruction of a field, up to what it shows
 _WORD_MARKS: Final = str.maketrans(
     {"\r": "\n", "\x0b": "\n", "\x0c": "\n", "\x07": "\t", "\x15": "", "\x01": "", "\x08": ""}
@@ -44,7 +42,7 @@ _TEXT_CHARS, _TEXT_BYTES = 0x0FA0, 0x0FA8
 
 
 class _Text(XmlTarget):
-    """Keeps the text of a part until a page is full. Elements are known by their names without their namespace."""
+    """Keeps the text of parts until there is enough. Elements are known by their names without their namespace."""
 
     shown: frozenset[str] | None = None  # elements whose text is shown; None: of all
     muted: frozenset[str] = frozenset()
@@ -52,7 +50,8 @@ class _Text(XmlTarget):
     begins: Mapping[str, str] = {}  # and what in its place
     cells: frozenset[str] = frozenset()  # of tables: the last line of one ends with a tab
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self.most = most
         self.parts: list[str] = []
         self.size = 0
         self._open: list[str] = []
@@ -84,8 +83,13 @@ class _Text(XmlTarget):
         if not self._muted:
             self.parts.append(text)
             self.size += len(text)
-            if self.size > CHARACTERS_MOST:
+            if self.is_full:
                 raise StopParsing
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is enough text."""
+        return self.size > self.most
 
 
 class _WordText(_Text):
@@ -133,28 +137,32 @@ class _BookText(_Text):
 
 
 class _SlideOrder(XmlTarget):
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.relations: list[str] = []
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if short_name(tag) == "p:sldId" and len(self.relations) < _SLIDES_MOST:
+        if short_name(tag) == "p:sldId" and len(self.relations) < self._most:
             self.relations.append(relation_of(attributes, "id"))
 
 
 class _SheetOrder(XmlTarget):
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.relations: list[tuple[str, str]] = []
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         is_hidden = attributes.get("state", "visible") != "visible"
-        if short_name(tag) == "s:sheet" and not is_hidden and len(self.relations) < _SHEETS_MOST:
+        if short_name(tag) == "s:sheet" and not is_hidden and len(self.relations) < self._most:
             self.relations.append((attributes.get("name", ""), relation_of(attributes, "id")))
 
 
 class _Cells(XmlTarget):
     """The first rows of a sheet; shared texts as their number."""
 
-    def __init__(self) -> None:
+    def __init__(self, extent: Extent) -> None:
+        self._extent = extent
+        self._size = 0
         self.rows: list[list[str | int]] = []
         self._type = ""
         self._value = ""
@@ -163,7 +171,7 @@ class _Cells(XmlTarget):
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         name = short_name(tag)
         if name == "s:row":
-            if len(self.rows) >= _ROWS_MOST:
+            if len(self.rows) >= self._extent.rows or self._size > self._extent.characters:
                 raise StopParsing
             self.rows.append([])
         elif name == "s:c":
@@ -172,17 +180,19 @@ class _Cells(XmlTarget):
 
     def end(self, tag: str) -> None:
         self._is_value = False
-        if short_name(tag) == "s:c" and self.rows and len(self.rows[-1]) < _CELLS_MOST:
+        if short_name(tag) == "s:c" and self.rows and len(self.rows[-1]) < self._extent.cells:
+            self._size += len(self._value)
             is_shared = self._type == "s" and self._value.isdecimal()
             self.rows[-1].append(int(self._value[:9]) if is_shared else self._value)
 
     def data(self, text: str) -> None:
         if self._is_value:
-            self._value += text[:CHARACTERS_MOST]
+            self._value += text[: self._extent.characters]
 
 
 class _SharedTexts(XmlTarget):
-    def __init__(self, wanted: Iterable[int]) -> None:
+    def __init__(self, wanted: Iterable[int], most: int) -> None:
+        self._left = most
         self.texts = dict.fromkeys(wanted, "")
         self._last = max(self.texts, default=-1)
         self._number = -1
@@ -200,55 +210,66 @@ class _SharedTexts(XmlTarget):
         self._is_text = False
 
     def data(self, text: str) -> None:
-        if self._is_text and self._number in self.texts and len(self.texts[self._number]) < CHARACTERS_MOST:
-            self.texts[self._number] += text
+        if self._is_text and self._number in self.texts:
+            self.texts[self._number] += text[: self._left]
+            self._left -= min(self._left, len(text))
 
 
-def _word(source: Source, limits: Limits) -> str:
+def _word(source: Source, limits: Limits, extent: Extent) -> str:
     package = _package(source, limits)
-    body = _WordText()
-    if package.main is not None:
-        package.read(package.main, body)
-    return "".join(body.parts)
+    text = _WordText(extent.characters)
+    if package.main is None:
+        return ""
+    package.read(package.main, text)
+    for kind in _MARGINS if extent.has_margins else ():
+        for part in islice(package.related(package.main, kind), _MARGINS_MOST):
+            if not text.is_full:
+                text.parts.append("\n")
+                package.read(part, text)
+    return "".join(text.parts)
 
 
-def _slides(source: Source, limits: Limits) -> str:
+def _slides(source: Source, limits: Limits, extent: Extent) -> str:
     package = _package(source, limits)
     if package.main is None:
         return ""
-    order, text = _SlideOrder(), _SlideText()
+    order, text = _SlideOrder(extent.pages), _SlideText(extent.characters)
     package.read(package.main, order)
     relations = package.relations(package.main)
     ordered = [relations[each].target for each in order.relations if each in relations]
-    for slide in ordered or islice(package.related(package.main, "slide"), _SLIDES_MOST):
-        if text.size > CHARACTERS_MOST:
+    for slide in ordered or islice(package.related(package.main, "slide"), extent.pages):
+        if text.is_full:
             break
         package.read(slide, text)
         text.parts.append("\n")
     return "".join(text.parts)
 
 
-def _workbook(source: Source, limits: Limits) -> str:
+def _workbook(source: Source, limits: Limits, extent: Extent) -> str:
     package = _package(source, limits)
     main = package.main
     if main is None or not package.is_xml(main):
         raise Unsupported("the cells of a binary workbook are not read")
-    order, lines = _SheetOrder(), []
+    order, lines, left = _SheetOrder(extent.sheets), list[str](), extent.characters
     package.read(main, order)
     for name, relation in order.relations:
         found = package.relations(main).get(relation)
         if found is None or found.target not in package.parts:
             continue
-        cells = _Cells()
+        cells = _Cells(extent)
         package.read(found.target, cells)
-        shared = _SharedTexts(cell for row in cells.rows for cell in row if isinstance(cell, int))
+        wanted = (cell for row in cells.rows for cell in row if isinstance(cell, int))
+        shared = _SharedTexts(wanted, extent.characters)
         for part in package.related(main, "sharedstrings") if shared.texts else ():
             package.read(part, shared)
         lines.append(name)
-        lines += [
-            "\t".join(shared.texts[cell] if isinstance(cell, int) else cell for cell in row) for row in cells.rows
-        ]
-        if len(lines) > _ROWS_MOST:
+        for row in cells.rows:
+            shown = [shared.texts[cell] if isinstance(cell, int) else cell for cell in row]
+            left -= sum(map(len, shown)) + len(shown)  # the same long text may be in every cell
+            if left < 0:
+                break
+            lines.append("\t".join(shown))
+        if len(lines) > extent.rows or left < 0:
             break
         lines.append("")
     return "\n".join(lines)
@@ -260,36 +281,38 @@ def _package(source: Source, limits: Limits) -> Package:
     return Package(source.cached(read_archive, limits), limits, Budget(limits, packed_bytes=source.size))
 
 
-def _open_document(source: Source, limits: Limits) -> str:
-    return _open_document_text(source, limits, _OpenDocumentText())
+def _open_document(source: Source, limits: Limits, extent: Extent) -> str:
+    return _open_document_text(source, limits, extent, _OpenDocumentText(extent.characters))
 
 
-def _open_sheets(source: Source, limits: Limits) -> str:
-    return _open_document_text(source, limits, _SheetText())
+def _open_sheets(source: Source, limits: Limits, extent: Extent) -> str:
+    return _open_document_text(source, limits, extent, _SheetText(extent.characters))
 
 
-def _open_document_text(source: Source, limits: Limits, text: _Text) -> str:
+def _open_document_text(source: Source, limits: Limits, extent: Extent, text: _Text) -> str:
     document = open_document(source, limits)
     if has_encrypted_parts(document):
         raise Encrypted("the document is protected by a password")
     document.read("content.xml", text)
+    if extent.has_margins and not text.is_full and document.has("styles.xml"):
+        document.read("styles.xml", text)  # which has the headers and footers
     return "".join(text.parts)
 
 
-def _book(source: Source, limits: Limits) -> str:
-    document, text = open_document(source, limits), _BookText()
+def _book(source: Source, limits: Limits, extent: Extent) -> str:
+    document, text = open_document(source, limits), _BookText(extent.characters)
     for part in page_parts(document):
-        if text.size > CHARACTERS_MOST:
+        if text.is_full:
             break
         document.read(part, text)
     return "".join(text.parts)
 
 
-def _old_word(source: Source, _limits: Limits) -> str:
+def _old_word(source: Source, _limits: Limits, extent: Extent) -> str:
     word = open_word(CompoundFile(source))
     if word is None:
         raise Unsupported("the text of documents of Word 6 and 95 is not read")
-    text, left = "", min(CHARACTERS_MOST, word.lengths[0])
+    text, left = "", min(extent.characters, word.lengths[0])
     for piece in word.pieces:
         count = min(piece.length, left)
         letters = word.read(piece.offset, count * piece.width)
@@ -300,7 +323,7 @@ def _old_word(source: Source, _limits: Limits) -> str:
     return _WORD_FIELD.sub("", text).translate(_WORD_MARKS)
 
 
-def _old_workbook(source: Source, _limits: Limits) -> str:
+def _old_workbook(source: Source, _limits: Limits, extent: Extent) -> str:
     workbook = open_workbook(source, CompoundFile(source) if source.head.startswith(MAGIC) else None)
     if not workbook.version:
         raise Unsupported("the cells of workbooks of Excel 4 and older are not read")
@@ -308,10 +331,10 @@ def _old_workbook(source: Source, _limits: Limits) -> str:
     if book.is_encrypted:
         raise Encrypted("the workbook is protected by a password")
     lines: list[str] = []
-    for entry in [each for each in book.sheets if not each.is_hidden and each.has_cells][:_SHEETS_MOST]:
+    for entry in [each for each in book.sheets if not each.is_hidden and each.has_cells][: extent.sheets]:
         sheet = SheetCells(workbook.version, book.invisible)
         for count, record in enumerate(workbook.sheet(entry.at)):
-            if count > _RECORDS_MOST or len(sheet.rows) > _ROWS_MOST:
+            if count > _RECORDS_MOST or len(sheet.rows) > extent.rows:
                 break
             sheet.add(record)
             for row, number in _numbers(record):
@@ -343,7 +366,7 @@ def _short_number(coded: int) -> float:
     return value / 100 if coded & 1 else value
 
 
-def _old_slides(source: Source, _limits: Limits) -> str:
+def _old_slides(source: Source, _limits: Limits, extent: Extent) -> str:
     presentation = Presentation(CompoundFile(source))
     outline = [
         record
@@ -361,17 +384,17 @@ def _old_slides(source: Source, _limits: Limits) -> str:
                 presentation.body(record).decode(encoding, "replace").replace("\r", "\n").replace("\x0b", "\n")
             )
             size += len(lines[-1])
-        if size > CHARACTERS_MOST or count > _RECORDS_MOST:
+        if size > extent.characters or count > _RECORDS_MOST:
             break
     return "\n".join(lines)
 
 
-def _message(source: Source, _limits: Limits) -> str:
+def _message(source: Source, _limits: Limits, extent: Extent) -> str:
     subject, body, page = message_text(CompoundFile(source))
-    return f"Subject: {subject}\n\n{body if body.strip() else html_text(page)}"
+    return f"Subject: {subject}\n\n{body if body.strip() else html_text(page, extent.characters)}"
 
 
-READERS: Final[Mapping[str, Callable[[Source, Limits], str]]] = {
+READERS: Final[Mapping[str, Callable[[Source, Limits, Extent], str]]] = {
     "doc": _old_word,
     "docx": _word,
     "epub": _book,

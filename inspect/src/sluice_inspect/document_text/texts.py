@@ -1,4 +1,4 @@
-"""The words of text files, web pages, mails and Rich Text: the beginning, as much as a page holds."""
+"""The text of text files, web pages, mails and Rich Text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
+from sluice_inspect.document_text.extent import Extent
 from sluice_inspect.office.rtf_ink import rtf_text
 from sluice_inspect.office.rtf_tokens import read_tokens
-from sluice_inspect.previews.sheet import CHARACTERS_MOST
 from sluice_inspect.report import Limits
 from sluice_inspect.source import MemoryBacked, Source
 from sluice_inspect.text.mail_fields import has_many_parameters
@@ -22,10 +22,8 @@ from sluice_inspect.text.xmlsafe import StopParsing
 if TYPE_CHECKING:
     from email.message import Message
 
-_HEAD_BYTES: Final = 4 * CHARACTERS_MOST  # four bytes a character is the most that an encoding needs
-_MARKUP_BYTES: Final = 512 * 1024  # of pages and mails, whose text may come late
 _ZEROS: Final = 64  # in a row, from which on a file is not taken for text
-_LETTER_BYTES: Final = 4
+_LETTER_BYTES: Final = 4  # the most that an encoding needs for a character
 _FIELD_MOST: Final = 1000
 _FIELDS: Final = ("From", "To", "Cc", "Date", "Subject")
 _BOUNDARIES_MOST: Final = 100
@@ -41,20 +39,23 @@ _CELLS: Final = frozenset({"td", "th"})
 _LINE_FORMS: Final = frozenset({"pre", "textarea"})
 
 
-def plain_text(source: Source, _limits: Limits) -> str:
+def plain_text(source: Source, _limits: Limits, extent: Extent) -> str:
     """Return the beginning of a text file. Raise `Corrupt` if it is no text."""
-    return _decoded(source, _HEAD_BYTES)
+    return _decoded(source, _LETTER_BYTES * extent.characters)
 
 
-def page_text(source: Source, _limits: Limits) -> str:
+def page_text(source: Source, _limits: Limits, extent: Extent) -> str:
     """Return what a web page has to be read, hidden or not; its source if there is nothing."""
-    markup = _decoded(source, _MARKUP_BYTES)
-    return html_text(markup).strip() or markup
+    markup = _decoded(source, extent.markup_bytes)
+    return html_text(markup, extent.characters).strip() or markup
 
 
-def html_text(markup: str) -> str:
-    """Return the text between the tags of a page, without scripts and styles, a line for each of its blocks."""
-    words = _Words()
+def html_text(markup: str, most: int) -> str:
+    """Return the text between the tags of a page, without scripts and styles, a line for each of its blocks.
+
+    Of a text of more than `most` characters, at least so many are returned.
+    """
+    words = _Words(most)
     parser = etree.HTMLParser(
         target=words,  # type: ignore[arg-type]  # the stubs ask for all events; lxml takes any of them
         encoding="utf-8",
@@ -69,13 +70,13 @@ def html_text(markup: str) -> str:
     return "".join(words.parts)
 
 
-def mail_text(source: Source, _limits: Limits) -> str:
+def mail_text(source: Source, _limits: Limits, extent: Extent) -> str:
     """Return the fields of a mail that readers show, its text, and the names of what is attached."""
-    data = source.read_at(0, _MARKUP_BYTES)
+    data = source.read_at(0, extent.markup_bytes)
     is_wide = encoding_of(MemoryBacked(data)).startswith(("utf-16", "utf-32"))
     has_many_parts = data.lower().count(b"boundary") > _BOUNDARIES_MOST or data.count(b"\n--") > _PARTS_MOST
     if is_wide or has_many_parts or has_many_parameters(data):
-        return _decoded(source, _HEAD_BYTES)
+        return _decoded(source, _LETTER_BYTES * extent.characters)
     mail = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.compat32)
     lines = [f"{name}: {_field(str(mail[name]))}" for name in _FIELDS if name in mail]
     bodies: dict[str, str] = {}
@@ -87,16 +88,17 @@ def mail_text(source: Source, _limits: Limits) -> str:
             bodies[part.get_content_subtype()] = _body(part)
     if attached:
         lines.append(f"Attached: {', '.join(attached)}")
-    body = bodies.get("plain") or html_text(bodies.get("html", "")) or next(iter(bodies.values()), "")
+    page = html_text(bodies.get("html", ""), extent.characters)
+    body = bodies.get("plain") or page or next(iter(bodies.values()), "")
     return "\n".join([*lines, "", body])
 
 
-def rich_text(source: Source, limits: Limits) -> str:
+def rich_text(source: Source, limits: Limits, extent: Extent) -> str:
     """Return the text of a Rich Text document, without what is hidden or off its pages."""
-    return rtf_text(read_tokens(source.open()), limits, CHARACTERS_MOST)
+    return rtf_text(read_tokens(source.open()), limits, extent.characters)
 
 
-READERS: Final[Mapping[str, Callable[[Source, Limits], str]]] = {
+READERS: Final[Mapping[str, Callable[[Source, Limits, Extent], str]]] = {
     **dict.fromkeys(("csv", "json", "md", "svg", "text", "xml", "yaml"), plain_text),
     "eml": mail_text,
     "html": page_text,
@@ -140,9 +142,10 @@ def _body(part: Message[str, str]) -> str:
 
 
 class _Words:
-    """Receives the elements of a page, and keeps the text in them until a page is full."""
+    """Receives the elements of a page, and keeps the text in them until there is enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.parts: list[str] = []
         self._size = 0
         self._open: list[str] = []
@@ -185,5 +188,5 @@ class _Words:
             return
         self.parts.append(text)
         self._size += len(text)
-        if self._size > CHARACTERS_MOST:
+        if self._size > self._most:
             raise StopParsing
