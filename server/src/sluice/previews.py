@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakValueDictionary
 
 from sluice.audit import AuditAction
 from sluice.errors import NoPreview, NotFound, ServiceUnavailable, SluiceError, StorageFull
@@ -55,6 +56,8 @@ class Previews:
         self._signer = signer
         self._make_spool = make_spool
         self._slots: FairQueue[str, None, bool] = FairQueue(self._acquire)
+        # By the key of a preview: the requests for one that is being drawn wait for it.
+        self._drawing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._none: OrderedDict[tuple[str, PreviewSide], str] = OrderedDict()
 
     async def link(self, by: AuditAction, file_id: str, side: PreviewSide, expires_in: int) -> PreviewLink:
@@ -90,21 +93,26 @@ class Previews:
         if (why := self._none.get((file.file_id, side))) is not None:
             raise NoPreview(why)
         key = preview_key(file.object_key, side)
-        try:
-            kept = None if key is None else await _read(store, key)
-        except StoreError as fault:
-            raise ServiceUnavailable(fault.part) from fault
-        if kept is not None:
+        if key is None:
+            return await self._drawn(file, store, side)
+        if (kept := await _read(store, key)) is not None:
             return kept
+        lock = self._drawing.setdefault(key, asyncio.Lock())
+        is_first = not lock.locked()
+        async with lock:
+            if not is_first and (kept := await _read(store, key)) is not None:
+                return kept
+            png = await self._drawn(file, store, side)
+            await self._keep(file, store, key, png)
+        return png
+
+    async def _drawn(self, file: FileRecord, store: ObjectStore, side: PreviewSide) -> bytes:
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._slots.take(file.tenant_id, None, timeout=_WAIT_SECONDS))
             except TimeoutError:
                 raise ServiceUnavailable("renderer of previews") from None
-            png = await self._rendered(file, store, side)
-        if key is not None:
-            await self._keep(file, store, key, png)
-        return png
+            return await self._rendered(file, store, side)
 
     def _acquire(self, _tenant_id: str, _request: None) -> bool | None:
         return True if self._slots.held_total < _AT_ONCE else None
@@ -164,13 +172,15 @@ class Previews:
 
 
 async def _read(store: ObjectStore, key: str) -> bytes | None:
-    """Return a preview that is kept, None if there is none."""
+    """Return a preview that is kept, None if there is none. Raise `ServiceUnavailable`."""
     found = bytearray()
     try:
         async for chunk in store.read(key, length=_PNG_MAX + 1):
             found += chunk
     except KeyError:
         return None
+    except StoreError as fault:
+        raise ServiceUnavailable(fault.part) from fault
     return bytes(found) if len(found) <= _PNG_MAX else None
 
 

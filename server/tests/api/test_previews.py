@@ -1,6 +1,7 @@
 """Previews of stored files: links to them, what is kept beside a file and goes with it, and files without one."""
 
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -40,6 +41,17 @@ def test_preview_is_made_once_kept_beside_the_file_and_purged_with_it(
         data(client.delete(f"/files/{file_id}"))
         assert service.http.get(links[0]["preview_url"]).status_code == 404
         wait_until(lambda: not client.object_keys())
+
+
+def test_requests_for_the_same_preview_wait_for_the_first_that_draws_it(deployments: Deployments) -> None:
+    with running_service(deployments.fresh("sqlite-local")) as service:
+        client = service.new_client()
+        file_id = client.store("a.png", picture(), context=client.create_context())
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda _: client.get(f"/files/{file_id}/preview"), range(6)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert len(client.object_keys()) == 2
+        assert "preview_not_kept" not in service.log.read_text()
 
 
 @each_row("point", ["preview.drawn", "preview.kept", "purge.removed"])
