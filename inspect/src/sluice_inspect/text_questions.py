@@ -11,7 +11,7 @@ IDENTIFIERS_MOST: Final = 1_000  # more of a kind are not counted
 
 # Numbers that are recognised by their form and their checksum.
 Identifier = Literal["payment_card", "iban", "us_ssn", "de_tax_id"]
-# Languages that are told apart, as codes of ISO 639-1.
+# Languages that are distinguished, as codes of ISO 639-1.
 Language = Literal[
     "ar", "cs", "da", "de", "el", "en", "es", "fr", "he", "hi", "it", "ja", "ko", "nl", "pl", "pt", "ro", "ru", "sv",
     "tr", "uk", "zh",

@@ -80,7 +80,7 @@ def _has_word(text: str, word: str) -> bool:
 
 
 def _goes_on(left: str, right: str) -> bool:
-    """Return whether a word goes on between two characters; signs of East Asia are words by themselves."""
+    """Return whether a word continues between two characters; signs of East Asia are words by themselves."""
     return left.isalpha() and right.isalpha() and max(left, right) < _FIRST_SIGN
 
 

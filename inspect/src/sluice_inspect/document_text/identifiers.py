@@ -53,7 +53,7 @@ _TAX: Final = re.compile(
 
 
 def count_identifiers(text: str, wanted: tuple[Identifier, ...]) -> dict[Identifier, int]:
-    """Return how many different numbers of each wanted kind are in a normalised text; kinds without any are left out."""
+    """Return how many different numbers of each wanted kind are in a normalised text, without kinds that have none."""
     counts: dict[Identifier, int] = {}
     for name in wanted:
         # Not more than a few times as many, so that a list of them is not read to its end.

@@ -17,36 +17,36 @@ def _words(listed: str) -> frozenset[str]:
 
 
 _FREQUENT: Final[Mapping[Language, frozenset[str]]] = {
-    "en": _words("the of and to in is that for it with as was be by on not this are from at which or an your you have has "
-        "will we our their his her its been were please any all if they would shall may can"),
-    "de": _words("der die das und ist nicht ein eine einen einem einer zu den von mit sich des auf für im dem auch als es "
-        "an werden aus er hat dass sie nach wird bei sind noch wie über zum zur oder durch wir ihre ihr ich bitte"),
-    "fr": _words("le la les et des est un une du en que qui dans pour pas au aux sur ce cette avec il elle par plus ne se "
-        "sont nous vous votre notre ou mais leur être été ont sa son ses ces d l qu n c s"),
-    "es": _words("el la los las de que y en un una es por con no para del se su al lo como más o pero sus le ha este esta "
-        "son entre cuando muy sin sobre ser también fue nos usted hasta hay donde desde todo"),
-    "it": _words("il lo la gli le di che e è un una per non in con del della dei delle nel nella al alla da dal si sono ha "
-        "come più anche ma se questo questa ai i dell suo sua essere ci ed o degli l"),
-    "nl": _words("de het een en van is dat op te in voor met niet zijn aan er om ook als dan maar uit bij naar worden wordt "
-        "door deze dit heeft hij ze u uw wij je of kan nog over tot geen die"),
-    "pl": _words("i w na z się nie do że jest to o jak po za od dla przez oraz są przy lub co tym tego jego jej ich być był "
-        "była może czy ale tylko który która które pan pani ze także przed proszę"),
-    "pt": _words("o a os as de que e do da em um uma para com não por no na se dos das é ao mais como mas foi à ou ser sua "
-        "seu pela pelo são até isso ele ela você também já nos está aos nas"),
-    "tr": _words("ve bir bu da de için ile olarak daha çok olan en gibi ya veya ne ki kadar sonra değil var her ise o tarafından "
-        "olduğu ben biz siz onun göre şu ancak mi hem ama yeni ait bulunan"),
-    "cs": _words("a se v na je že z do s to o i ve za pro jako po by ale k jsou byl od při nebo tak jeho který která které "
-        "jsme než už ze však také podle aby bude jen jsem není této mezi co"),
-    "da": _words("og i at det er en til af på for med den der de som ikke et har om han fra men var vi sig jeg kan efter "
-        "ved eller være blev også deres skal hvor når denne dette"),
-    "sv": _words("och i att det som en på är av för med den till inte har de om ett han men var jag sig från vi så kan när "
-        "eller även efter hade under vid också sin detta skulle ska kommer alla"),
-    "ro": _words("și de în la cu a pe că o nu din un este care pentru se mai sau ca prin fi au sunt după între fost lui "
-        "acest această dar al ale unei unui fără cele poate prin către"),
-    "ru": _words("и в не на что с по как это из у за от о для к при его все или был она он мы вы бы только также до ее их "
-        "если быть этого который которые было же может ваш"),
-    "uk": _words("і в не на що з по як це із у за від для та до при його або був вона він ми ви також їх якщо бути який які "
-        "було же може є й але про цього під після чи ваш наш"),
+    "en": _words("the of and to in is that for it with as was be by on not this are from at which or an your you have "
+        "has will we our their his her its been were please any all if they would shall may can"),
+    "de": _words("der die das und ist nicht ein eine einen einem einer zu den von mit sich des auf für im dem auch als "
+        "es an werden aus er hat dass sie nach wird bei sind noch wie über zum zur oder durch wir ihre ihr ich bitte"),
+    "fr": _words("le la les et des est un une du en que qui dans pour pas au aux sur ce cette avec il elle par plus ne "
+        "se sont nous vous votre notre ou mais leur être été ont sa son ses ces d l qu n c s"),
+    "es": _words("el la los las de que y en un una es por con no para del se su al lo como más o pero sus le ha este "
+        "esta son entre cuando muy sin sobre ser también fue nos usted hasta hay donde desde todo"),
+    "it": _words("il lo la gli le di che e è un una per non in con del della dei delle nel nella al alla da dal si "
+        "sono ha come più anche ma se questo questa ai i dell suo sua essere ci ed o degli l"),
+    "nl": _words("de het een en van is dat op te in voor met niet zijn aan er om ook als dan maar uit bij naar worden "
+        "wordt door deze dit heeft hij ze u uw wij je of kan nog over tot geen die"),
+    "pl": _words("i w na z się nie do że jest to o jak po za od dla przez oraz są przy lub co tym tego jego jej ich "
+        "być był była może czy ale tylko który która które pan pani ze także przed proszę"),
+    "pt": _words("o a os as de que e do da em um uma para com não por no na se dos das é ao mais como mas foi à ou ser "
+        "sua seu pela pelo são até isso ele ela você também já nos está aos nas"),
+    "tr": _words("ve bir bu da de için ile olarak daha çok olan en gibi ya veya ne ki kadar sonra değil var her ise o "
+        "tarafından olduğu ben biz siz onun göre şu ancak mi hem ama yeni ait bulunan"),
+    "cs": _words("a se v na je že z do s to o i ve za pro jako po by ale k jsou byl od při nebo tak jeho který která "
+        "které jsme než už ze však také podle aby bude jen jsem není této mezi co"),
+    "da": _words("og i at det er en til af på for med den der de som ikke et har om han fra men var vi sig jeg kan "
+        "efter ved eller være blev også deres skal hvor når denne dette"),
+    "sv": _words("och i att det som en på är av för med den till inte har de om ett han men var jag sig från vi så kan "
+        "när eller även efter hade under vid också sin detta skulle ska kommer alla"),
+    "ro": _words("și de în la cu a pe că o nu din un este care pentru se mai sau ca prin fi au sunt după între fost "
+        "lui acest această dar al ale unei unui fără cele poate prin către"),
+    "ru": _words("и в не на что с по как это из у за от о для к при его все или был она он мы вы бы только также до ее "
+        "их если быть этого который которые было же может ваш"),
+    "uk": _words("і в не на що з по як це із у за від для та до при його або був вона він ми ви також їх якщо бути "
+        "який які було же може є й але про цього під після чи ваш наш"),
 }  # fmt: skip
 # Letters that one of these languages alone writes often: a word with one counts as a frequent word.
 _LETTERS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (

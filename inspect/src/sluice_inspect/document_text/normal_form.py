@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
-# PDFium writes U+FFFE or U+0002 for a hyphen at the end of a line, behind which the word goes on.
+# PDFium writes U+FFFE or U+0002 for a hyphen at the end of a line, behind which the word continues.
 _HYPHENS: Final = re.compile("[\ufffe\x02][\\r\\n ]*")
 # Soft hyphens and what has no width.
 _INVISIBLE: Final = dict.fromkeys(map(ord, "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"))

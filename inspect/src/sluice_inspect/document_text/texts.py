@@ -53,7 +53,7 @@ def page_text(source: Source, _limits: Limits, extent: Extent) -> str:
 def html_text(markup: str, most: int) -> str:
     """Return the text between the tags of a page, without scripts and styles, a line for each of its blocks.
 
-    Of a text of more than `most` characters, at least so many are returned.
+    Of a text of more than `most` characters, at least `most` are returned.
     """
     words = _Words(most)
     parser = etree.HTMLParser(

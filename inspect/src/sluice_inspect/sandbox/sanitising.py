@@ -44,7 +44,7 @@ _REASONS: Final[Mapping[str, Unsanitised]] = {word: word for word in get_args(Un
 
 @dataclass(frozen=True, slots=True)
 class Sanitised:
-    """What is left of a file: the first `size` bytes behind `fd`, at least one, which nobody can change any more.
+    """What is left of a file: the first `size` bytes behind `fd`, at least one, sealed against changes.
 
     `fd` is closed when the block of `sanitise` ends. `removed` has at least one word, each once, in the order of the
     catalogue.

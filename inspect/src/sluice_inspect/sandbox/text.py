@@ -1,4 +1,4 @@
-"""Have the sandbox answer a question about the text of a file, and validate the answer. The text stays in the worker."""
+"""Have the sandbox answer a question about the text of a file, which stays in the worker; validate the answer."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The metadata of cameras: what a block of Exif says, and the smallest block that still says how to turn the picture."""
+"""The metadata of cameras: what a block of Exif says, and the smallest block that says how to turn the picture."""
 # CIPA DC-008 (Exif 3.0), section 4.6: a TIFF of one or two directories, with further ones for camera and place.
 
 import struct

@@ -1,5 +1,5 @@
 """Web pages without scripts, forms and what they load or open: only elements and attributes that are known stay."""
-# Readers disagree on where the tags of a page are. So the page is read once and written anew from what was read, if it
+# Readers disagree on where the tags of a page are. So the page is read once and written from what was read, if it
 # has anything that may be active for any reader.
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ _COUNTS: Final = frozenset({
     "Pages", "Words", "Characters", "CharactersWithSpaces", "Lines", "Paragraphs", "Slides", "Notes", "HiddenSlides",
     "MMClips",
 })  # fmt: skip
-# Programs calculate a workbook anew, each with other results, if they do not know which one wrote it.
+# Programs calculate a workbook again, each with other results, if they do not know which one wrote it.
 _WRITERS: Final = frozenset({"Application", "AppVersion"})
 _PROPERTY_WORDS: Final = {
     **dict.fromkeys(("creator", "lastModifiedBy", "Manager", "Company"), "author"),
@@ -67,8 +67,8 @@ _PROPERTY_STORES: Final = ("{6C3C8BC8-F283-45AE-878A-BAB7291924A1}", "{6668398D-
 
 # Without one of these words, a part has nothing to change, unless it uses a relation that is taken out.
 _METADATA_WORDS: Final = re.compile(
-    rb"rsid|[aA]uthor|initials|[dD]ate|docId|dataBinding|absPath|userName|refreshedBy|userId|displayName|dT=|dt=|created"
-    rb"|modified|documentId"
+    rb"rsid|[aA]uthor|initials|[dD]ate|docId|dataBinding|absPath|userName|refreshedBy|userId|displayName|dT=|dt="
+    rb"|created|modified|documentId"
 )
 # By the family of the document: of workbooks, what a formula needs to call or to refer to anything outside.
 _ACTIVE_WORDS: Final = {
@@ -341,7 +341,7 @@ class _Package:
             self._parts.change(self._names[part], cleaned)
 
     def _drop_calculation_order(self) -> None:
-        """Drop the list of cells with formulas, which Excel makes anew: one without its formula damages the workbook."""
+        """Drop the list of cells with formulas: one without its formula damages the workbook. Excel makes it again."""
         for each in self._relations.get(self._main, ()):
             if each.type == _CALCULATION:
                 self._drop(self._main, each)

@@ -27,7 +27,7 @@ _SIGNATURES: Final = re.compile(r"META-INF/[^/]*signatures?[^/]*\.xml", re.IGNOR
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _HEAD_BYTES: Final = 16
 
-# Programs lay a text out otherwise, and calculate a workbook anew, if they do not know which one wrote it.
+# Programs lay a text out otherwise, and calculate a workbook again, if they do not know which one wrote it.
 _KEPT: Final = frozenset({"document-statistic", "generator"})
 _PROPERTY_WORDS: Final = {
     **dict.fromkeys(("creator", "initial-creator", "printed-by", "contributor", "publisher"), "author"),
@@ -109,7 +109,7 @@ class _Document:
         elif self._cleaning.metadata and name.startswith(_OLD_VERSIONS):
             self._drop(name, "other_metadata")
         elif self._cleaning.active_content and name.startswith(_MACRO_FOLDERS):
-            # LibreOffice writes lists of macros without any; they go without being told of.
+            # LibreOffice writes lists of macros without any; they are removed without a report.
             is_list = name.endswith(_MACRO_LISTS)
             if not is_list:
                 self._removed.add("macros")

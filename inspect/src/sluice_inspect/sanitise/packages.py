@@ -1,4 +1,4 @@
-"""ZIP packages of documents, written anew: parts that stay are copied as they are packed, without dates."""
+"""ZIP packages of documents, rewritten: parts that stay are copied as they are packed, without dates."""
 # APPNOTE 4.3 (layout), 4.4 (fields).
 
 from __future__ import annotations

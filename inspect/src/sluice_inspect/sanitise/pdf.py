@@ -1,5 +1,5 @@
 """PDF without metadata, scripts, actions, embedded files and what leads out of it."""
-# ISO 32000-2. The document is written anew from the objects that it needs: no older version of it is left.
+# ISO 32000-2. The document is rewritten from the objects that it needs: no older version of it is left.
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CATALOG_METADATA: Final = ("/SpiderInfo",)
 
 
 def clean(data: bytes, cleaning: Cleaning) -> bytes:
-    """Return the document written anew without what is not wanted."""
+    """Return the document, rewritten without what is not wanted."""
     try:
         with pikepdf.open(io.BytesIO(data), suppress_warnings=True) as document:
             return _Cleaner(document, data, cleaning).run()
@@ -189,7 +189,7 @@ class _Cleaner:
             self._removed |= found.removed
 
     def _has_older_versions(self) -> bool:
-        """Return whether the file has been added to, or goes on behind its end."""
+        """Return whether the file has been added to, or continues behind its end."""
         behind = self._data[self._data.rfind(b"%%EOF") + 5 :] if b"%%EOF" in self._data[-(1 << 20) :] else b""
         is_added_to = "/Prev" in self._document.trailer and not self._document.is_linearized
         return is_added_to or bool(behind.strip(b"\0\t\n\f\r "))

@@ -1,4 +1,4 @@
-"""Pictures and pages as nothing but their pixels, written anew by our own encoders."""
+"""Pictures and pages as nothing but their pixels, encoded by our own encoders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sluice_inspect.source import Source
 # Decoders refuse some pictures for their metadata, or for bytes that others skip.
 _DRAWN_ALONE: Final[Mapping[str, Callable[[Source], BinaryIO]]] = {"jpeg": jpeg.open_drawn, "png": png.open_drawn}
 _QUALITY: Final = 92
-# By the names of formats: encoders, and what they are told.
+# By the names of formats: encoders, and their options.
 _PLUGINS: Final[Mapping[str, str]] = {
     "avif": "AVIF", "bmp": "BMP", "gif": "GIF", "j2k": "JPEG2000", "jp2": "JPEG2000", "jpeg": "JPEG", "png": "PNG",
     "tiff": "TIFF", "webp": "WEBP",
@@ -54,7 +54,7 @@ _PAGES_MOST: Final = 1_000
 def redraw(source: Source, name: str, cleaning: Cleaning, limits: Limits) -> bytes:
     """Return a file of the same format that holds nothing but pixels. Raise an `InspectionError`."""
     if name not in NAMES:
-        raise Unsupported(f"{name} files are not drawn anew")
+        raise Unsupported(f"{name} files are not drawn again")
     cleaning.removed.add("all_but_pixels")
     if name == "pdf":
         return _redraw_pages(source, cleaning)

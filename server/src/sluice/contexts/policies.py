@@ -475,9 +475,7 @@ class Policies(_Value):
         ProgramsInArchives | None, Field(description="Refuses archives with programs or scripts.")
     ] = _OMITTED
     image: Annotated[Image | None, Field(description="Accepted sizes of pictures.")] = _OMITTED
-    legible: Annotated[Legible | None, Field(description="Refuses photos of documents that nobody can read.")] = (
-        _OMITTED
-    )
+    legible: Annotated[Legible | None, Field(description="Refuses photos of documents that cannot be read.")] = _OMITTED
     document: Annotated[Document | None, Field(description="Accepted lengths of documents.")] = _OMITTED
     media: Annotated[Media | None, Field(description="Accepted lengths and codecs of recordings.")] = _OMITTED
     archive: Annotated[Archive | None, Field(description="Limits of archives.")] = _OMITTED
