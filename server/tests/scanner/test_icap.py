@@ -195,6 +195,7 @@ async def test_verdict_by_a_preview_alone_is_asked_for_again_with_all_bytes(seal
         async with faulty_icap(glance) as server:
             server.options = b"Methods: RESPMOD\r\nAllow: 204\r\nPreview: %s\r\n" % preview
             async with scanner_of(server.address) as scanner:
+                await scanner.find_scan_limit(20)  # the search after the start has previews, too
                 assert isinstance(await scanned(scanner, seal(data)), Clean)
                 assert [len(request.content) for request in server.requests[-2:]] == [int(preview), len(data)]
 
