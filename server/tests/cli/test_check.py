@@ -164,8 +164,11 @@ def test_check_prints_no_error_when_the_reader_closes_the_pipe(check: Sluice, fo
 
 
 def test_check_prints_no_verdict_when_the_sandbox_cannot_be_trusted(check: Sluice, folder: Path) -> None:
-    result = check.with_settings(SANDBOX="strict", SANDBOX_WALL_SECONDS="0.000001")("check", folder)
-    assert (result.code, result.out) == (1, "")
+    impatient = check.with_settings(SANDBOX="strict", SANDBOX_WALL_SECONDS="0.000001")
+    # On a busy machine all samples may be judged before the clock is read.
+    results = (impatient("check", folder) for _ in range(5))
+    result = next(each for each in results if each.code == 1)
+    assert result.out == ""
     assert result.error_line.startswith("The sandbox cannot be trusted on this machine: ")
 
 
