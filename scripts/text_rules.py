@@ -110,7 +110,7 @@ def _pieces(sentences: Sequence[str], words: int) -> Iterator[str]:
 
 
 def _show_languages(words: int) -> None:
-    """Print how many texts of so many words are told right, as another language, and not at all."""
+    """Print how many texts of each length are recognised, taken for another language, and unknown."""
     root = Path(django.__file__).parent
     translated: dict[str, list[str]] = {}
     for folder in sorted([*root.glob("conf/locale/*"), *root.glob("contrib/*/locale/*")]):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from sluice_inspect.catalogue import FACTS, FLAGS, FactValue, Unit
 from sluice_inspect.format_list import FORMAT_NAMES
@@ -307,3 +307,16 @@ class Unsafe(InspectionError):
     def __init__(self, finding: Finding, detail: str) -> None:
         super().__init__(detail)
         self.finding = finding
+
+
+Obstacle = Literal["format", "damaged", "encrypted", "too_complex"]
+
+
+def obstacle_of(error: InspectionError) -> Obstacle:
+    """Return why a file cannot be drawn, searched or sanitised, in one of a few fixed words."""
+    if isinstance(error, Encrypted):
+        return "encrypted"
+    if isinstance(error, Unsupported):
+        return "format"
+    is_bomb = isinstance(error, Unsafe) and error.finding in {Finding.IMAGE_TOO_LARGE, Finding.ARCHIVE_BOMB}
+    return "too_complex" if is_bomb or isinstance(error, TooComplex) else "damaged"

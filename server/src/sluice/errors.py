@@ -228,7 +228,7 @@ class SecondReviewerNeeded(SluiceError):
 
 
 class OriginalNotReleased(SluiceError):
-    """A file in quarantine is what was sent of one that was sanitised. It can be looked at and refused only."""
+    """A file in quarantine is the original of one that was sanitised. It can only be viewed or refused."""
 
     status = 409
     code = "original_not_released"

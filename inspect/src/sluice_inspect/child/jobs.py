@@ -125,7 +125,7 @@ def _check_and_scan(fd: int, filename: str, *, legibility: bool = False) -> Mapp
 
 
 def match_text(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
-    """Answer the question in `buffer` about the text of the file; nothing of the text is in the answer."""
+    """Return what the text of the file contains of what the question in `buffer` names; nothing of the text itself."""
     from sluice_inspect.document_text import matching
 
     return matching.match_text(fd, filename, buffer.read())

@@ -75,7 +75,7 @@ _JAPANESE_SHARE: Final = 0.05  # of kana among the signs of a text with Chinese 
 _NOT_ARABIC: Final = re.compile(
     "[\u067e\u0686\u0698\u06af\u06a9\u06cc\u06d2\u0679\u0688\u0691\u06d0\u06c6\u06c7\u06d5]"
 )
-_HINDI_WORDS: Final = frozenset("है हैं के में की का को से और पर यह नहीं ने कि भी एक हो था थे लिए कर".split())  # noqa: SIM905  (a list of words)
+_HINDI_WORDS: Final = _words("है हैं के में की का को से और पर यह नहीं ने कि भी एक हो था थे लिए कर")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _MARKS: Final = re.compile(r"[^\s.,;:!?()।]+")
 

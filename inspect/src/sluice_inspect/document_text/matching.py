@@ -15,9 +15,9 @@ from sluice_inspect.document_text.identifiers import count_identifiers
 from sluice_inspect.document_text.languages import languages_of
 from sluice_inspect.document_text.normal_form import folded, normalised
 from sluice_inspect.document_text.reading import read_text
-from sluice_inspect.report import Encrypted, Finding, InspectionError, Limits, TooComplex, Unsafe, Unsupported
+from sluice_inspect.report import InspectionError, Limits, obstacle_of
 from sluice_inspect.source import MemoryBacked, Source
-from sluice_inspect.text_questions import CHARACTERS_MOST, PAGES_MOST, NoTextReason, Question, Words
+from sluice_inspect.text_questions import CHARACTERS_MOST, PAGES_MOST, Question, Words
 
 _LIMITS: Final = Limits()
 _EXTENT: Final = Extent(
@@ -48,7 +48,7 @@ def match_text(fd: int, filename: str, question: bytes) -> dict[str, Any]:
         except (MemoryError, RecursionError):
             return {"why": "too_complex"}
         except InspectionError as error:
-            return {"why": _reason(error)}
+            return {"why": obstacle_of(error)}
         except Exception:  # noqa: BLE001  (readers raise anything for a damaged file)
             return {"why": "damaged"}
     return answer(text, Question.from_json(json.loads(question)))
@@ -99,15 +99,6 @@ def _compiled(pattern: str) -> Any:
     options.case_sensitive = False
     options.log_errors = False
     return re2.compile(pattern, options)
-
-
-def _reason(error: InspectionError) -> NoTextReason:
-    if isinstance(error, Encrypted):
-        return "encrypted"
-    if isinstance(error, Unsupported):
-        return "format"
-    is_bomb = isinstance(error, Unsafe) and error.finding in {Finding.IMAGE_TOO_LARGE, Finding.ARCHIVE_BOMB}
-    return "too_complex" if is_bomb or isinstance(error, TooComplex) else "damaged"
 
 
 def preload() -> None:

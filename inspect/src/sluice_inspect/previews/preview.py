@@ -20,7 +20,7 @@ from sluice_inspect.previews.members import list_members
 from sluice_inspect.previews.pages import draw_page
 from sluice_inspect.previews.pictures import draw_frame, draw_picture
 from sluice_inspect.previews.sheet import draw_sheet
-from sluice_inspect.report import Encrypted, Finding, InspectionError, Limits, TooComplex, Unsafe, Unsupported
+from sluice_inspect.report import InspectionError, Limits, Unsupported, obstacle_of
 from sluice_inspect.sniff import is_plain_text
 from sluice_inspect.source import MemoryBacked, Source
 
@@ -53,7 +53,7 @@ def write_preview(fd: int, filename: str, side: int, write: Callable[[bytes], bo
         except (MemoryError, RecursionError):
             return {"why": "too_complex"}
         except InspectionError as error:
-            return {"why": _reason(error)}
+            return {"why": obstacle_of(error)}
         except Exception:  # noqa: BLE001  (readers raise anything for a damaged file)
             return {"why": "damaged"}
     picture = drawing.picture
@@ -92,15 +92,6 @@ def _draw(source: Source, filename: str, side: int, limits: Limits) -> Drawing:
     if found.family is Family.ARCHIVE:
         return Drawing("members", draw_sheet(list_members(source, found, filename, limits), side))
     raise Unsupported(f"nothing of {found.name} files is drawn")
-
-
-def _reason(error: InspectionError) -> str:
-    if isinstance(error, Encrypted):
-        return "encrypted"
-    if isinstance(error, Unsupported):
-        return "format"
-    is_too_large = isinstance(error, Unsafe) and error.finding in {Finding.IMAGE_TOO_LARGE, Finding.ARCHIVE_BOMB}
-    return "too_complex" if is_too_large or isinstance(error, TooComplex) else "damaged"
 
 
 def preload() -> None:

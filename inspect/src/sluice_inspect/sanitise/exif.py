@@ -16,7 +16,8 @@ _ORDERS: Final[Mapping[bytes, str]] = {b"II*\0": "<", b"MM\0*": ">"}
 
 # What the tags are that more can be said of.
 WORDS: Final[Mapping[int, str]] = {
-    **dict.fromkeys((271, 272, 33434, 33437, 34850, 34855, 37377, 37378, 37386, 37500, 42033, 42034, 42036, 42037), "camera"),
+    **dict.fromkeys((271, 272, 33434, 33437, 34850, 34855, 37377, 37378, 37386, 37500), "camera"),
+    **dict.fromkeys((42033, 42034, 42036, 42037), "camera"),
     **dict.fromkeys((315, 33432, 40093, 42032), "author"),
     **dict.fromkeys((306, 36867, 36868, 36880, 36881, 36882), "dates"),
     **dict.fromkeys((270, 269, 285, 33723, 37510, 40091, 40092, 40094, 40095), "comments"),

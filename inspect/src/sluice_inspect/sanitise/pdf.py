@@ -137,7 +137,7 @@ class _Cleaner:
         information = trailer.get("/Info")
         if information is not None:
             if isinstance(information, Dictionary):
-                self._removed |= {_INFO_WORDS.get(key, "other_metadata") for key in information.keys()}  # noqa: SIM118  (a PDF object)
+                self._removed |= {_INFO_WORDS.get(key, "other_metadata") for key in information.keys()}  # noqa: SIM118
             del trailer["/Info"]
         for key in _CATALOG_METADATA:
             self._remove(self._document.Root, key, "other_metadata")

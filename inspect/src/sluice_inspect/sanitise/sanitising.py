@@ -12,7 +12,7 @@ from sluice_inspect import registry
 from sluice_inspect.format import Format
 from sluice_inspect.inspection import identify, inspect_file
 from sluice_inspect.office.default_password import decrypted
-from sluice_inspect.report import Encrypted, Finding, InspectionError, Limits, Outcome, TooComplex, Unsafe, Unsupported
+from sluice_inspect.report import Encrypted, InspectionError, Limits, Outcome, Unsupported, obstacle_of
 from sluice_inspect.sanitise import (
     audio,
     gif,
@@ -38,8 +38,9 @@ _LIMITS: Final = Limits()
 
 # Without metadata or active content, by the name of the format.
 _CLEANERS: Final[Mapping[str, Cleaner]] = {
-    "aac": audio.clean_frames, "aiff": audio.clean_aiff, "avi": streams.clean_avi, "avif": heif.clean, "docx": ooxml.clean,
-    "flac": audio.clean_flac, "gif": gif.clean, "heic": heif.clean, "html": html.clean, "j2k": jp2.clean,
+    "aac": audio.clean_frames, "aiff": audio.clean_aiff, "avi": streams.clean_avi, "avif": heif.clean,
+    "docx": ooxml.clean, "flac": audio.clean_flac,
+    "gif": gif.clean, "heic": heif.clean, "html": html.clean, "j2k": jp2.clean,
     "jp2": jp2.clean, "jpeg": jpeg.clean, "m4a": movie.clean, "mov": movie.clean, "mp3": audio.clean_frames,
     "mkv": streams.clean_matroska, "mp4": movie.clean, "ogg": streams.clean_ogg, "opus": streams.clean_ogg,
     "webm": streams.clean_matroska, "odp": opendocument.clean, "ods": opendocument.clean, "odt": opendocument.clean,
@@ -77,7 +78,7 @@ def write_sanitised(
         except (MemoryError, RecursionError):
             return {"why": "too_complex"}
         except InspectionError as error:
-            return {"why": _reason(error)}
+            return {"why": obstacle_of(error)}
         except Exception:  # noqa: BLE001  (readers raise anything for a damaged file)
             return {"why": "damaged"}
         if not cleaning.removed:
@@ -128,15 +129,6 @@ def _require_nothing(source: Source, found: Format, filename: str, cleaning: Cle
 
 def _has_field_link(source: Source, found: Format) -> bool:
     return found.name == "rtf" and _FIELD_LINK in source.read_at(0, source.size).upper()
-
-
-def _reason(error: InspectionError) -> str:
-    if isinstance(error, Encrypted):
-        return "encrypted"
-    if isinstance(error, Unsupported):
-        return "format"
-    is_too_large = isinstance(error, Unsafe) and error.finding in {Finding.IMAGE_TOO_LARGE, Finding.ARCHIVE_BOMB}
-    return "too_complex" if is_too_large or isinstance(error, TooComplex) else "damaged"
 
 
 def preload() -> None:

@@ -38,8 +38,8 @@ class Sanitise(BaseModel):
     original: Annotated[
         OfOriginal,
         Field(
-            description="What happens to what was sent if something was taken out of it: `drop`, or `quarantine` (it is "
-            "kept there as a file of its own that counts against the quota and is never released)."
+            description="What happens to what was sent if something was taken out of it: `drop`, or `quarantine` (it "
+            "is kept there as a file of its own that counts against the quota and is never released)."
         ),
     ] = "drop"
     signed: Annotated[

@@ -50,7 +50,7 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
         Unknown.NOT_RECEIVED: "The file was rejected before all of its bytes had come.",
         Unknown.NOT_EXAMINED: "The file was rejected before its content was examined.",
         Unknown.NOT_SCANNED: "The file was not scanned for malware: the scan was off, or another check rejected it.",
-        Unknown.NOT_MEASURED: "What policies need was not measured: by an earlier release, or since the policy legible was off.",
+        Unknown.NOT_MEASURED: "What policies need was not measured: by an earlier release, or with the policy legible off.",
         Unknown.NOT_SEARCHED: "Not all of the file could be searched for active content, and none was found.",
         Unknown.NOT_COMPARED: "Duplicates were not searched: the policy duplicates was off.",
         Unknown.DUPLICATE_CHANGED: "An earlier upload of the same bytes would be judged otherwise.",

@@ -60,7 +60,7 @@ async def reserve_at_once(file: PendingFile, database: Database) -> bool:
     """Claim the file's bytes and write its row in one statement; return False, with nothing changed, if that cannot be.
 
     It can if there is room, neither a plan nor an upload token counts the file, it may be stored twice, its bytes came
-    in one request, it is no original of another file, and caller, context and bucket have the versions it was judged by.
+    in one request, it is no original of another, and caller, context and bucket have the versions it was judged by.
     """
     if file.counts or file.is_unique or file.uploader.permit is not None or file.attempt is not None:
         return False

@@ -64,7 +64,7 @@ NOT_SANITISED: Final[Mapping[str, str]] = MappingProxyType(
         "too_large": "the file is too large",
         "signed": "the file is signed, and its signature would be broken",
         "empty": "nothing would be left of the file",
-        "inseparable": "it cannot be told apart from the content",
+        "inseparable": "it cannot be separated from the content",
     }
 )
 _STRICTEST_FIRST: Final = (Mode.ENFORCE, Mode.QUARANTINE, Mode.REPORT)

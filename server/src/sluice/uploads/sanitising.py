@@ -1,7 +1,7 @@
 """Sanitising: what a context has taken out of a file before it is stored.
 
-The locked child writes what is left into memory, from which it is copied into a spool of its own. Nothing is believed of
-it: it is checked and scanned as what was sent.
+The locked child writes what is left into memory, from which it is copied into a spool of its own. It is
+untrusted: it is checked and scanned as what was sent.
 """
 
 from collections.abc import Callable

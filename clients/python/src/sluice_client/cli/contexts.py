@@ -35,7 +35,7 @@ Sanitise = Annotated[
     typer.Option(
         "--sanitise",
         metavar="WHAT",
-        help="What is taken out of every file: metadata, active_content or pixels, several with commas; `none`: nothing. "
+        help="What is taken out of every file: metadata, active_content or pixels, several with commas; `none`: none. "
         "Signed documents are then rejected; what else is possible is set with `--field`.",
     ),
 ]

@@ -66,7 +66,7 @@ class QuarantinedFile(ResponseBody):
     sanitised_file_id: str | None = Field(
         None,
         exclude_if=is_none,
-        description="The stored file that sanitising made of this one, which is never released. Left out of all others.",
+        description="The stored file that sanitising made of this one, which is never released. Omitted for others.",
     )
     first_review: FirstReview | None = Field(description="What the first of two reviewers decided; null if none has.")
 
