@@ -66,6 +66,7 @@ async def _ask(result: RunResult, seal: Seal) -> TextAnswer | NoText:
 
 def _reply(**payload: object) -> Completed:
     honest = {"found": [0], "words": 3, "languages": ["en"], "date": "2026-01-02", "identifiers": {}, "cut": False}
+    honest["ocr_pages"] = 0
     return Completed(honest | payload, 1.0)
 
 
@@ -91,6 +92,8 @@ def _reply(**payload: object) -> Completed:
         (_reply(identifiers={"us_ssn": 1}), "damaged"),
         (_reply(identifiers=["iban"]), "damaged"),
         (_reply(cut=1), "damaged"),
+        (_reply(ocr_pages=11), "damaged"),
+        (_reply(ocr_pages=True), "damaged"),
         (Completed({"why": "<b>why</b>"}, 1.0), "damaged"),
         (Completed({}, 1.0), "damaged"),
         (Completed({"why": "encrypted"}, 1.0), "encrypted"),

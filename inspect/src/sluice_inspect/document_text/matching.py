@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, Protocol
 
 import re2
 
 from sluice_inspect import registry
 from sluice_inspect.document_text.dates import newest_labelled
-from sluice_inspect.document_text.extent import Extent
+from sluice_inspect.document_text.extent import Extent, ReadsPictures
 from sluice_inspect.document_text.identifiers import count_identifiers
 from sluice_inspect.document_text.languages import languages_of
 from sluice_inspect.document_text.normal_form import folded, normalised
@@ -35,23 +36,33 @@ _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{M
 _EDGE: Final = r"[^\pL\pN\pM]"
 
 
-def match_text(fd: int, filename: str, question: bytes) -> dict[str, Any]:
+class Ocr(ReadsPictures, Protocol):
+    """Reads pictures and scanned pages. `pages` counts those that were read; `is_cut`: some were left out."""
+
+    pages: int
+    is_cut: bool
+
+
+def match_text(fd: int, filename: str, question: bytes, ocr: Ocr | None = None) -> dict[str, Any]:
     """Return what the text of the file behind `fd` answers to a question in JSON, or `why` there is no text.
 
     `found` are the numbers of the words that it contains, `words` counts all of them, `languages` are codes, the most
-    frequent first, `date` is the newest behind a label, `identifiers` counts each kind, and `cut` says whether there is
-    more text than is read.
+    frequent first, `date` is the newest behind a label, `identifiers` counts each kind, `cut` says whether there is more
+    text than is read, and `ocr_pages` counts the pictures and pages that were read by OCR.
     """
     with Source(fd) as source:
         try:
-            text = read_text(source, filename, _EXTENT, _LIMITS)
+            text = read_text(source, filename, replace(_EXTENT, pictures=ocr), _LIMITS)
         except (MemoryError, RecursionError):
             return {"why": "too_complex"}
         except InspectionError as error:
             return {"why": obstacle_of(error)}
         except Exception:  # noqa: BLE001  (readers raise anything for a damaged file)
             return {"why": "damaged"}
-    return answer(text, Question.from_json(json.loads(question)))
+    answered = answer(text, Question.from_json(json.loads(question)))
+    if ocr is not None:
+        answered |= {"cut": answered["cut"] or ocr.is_cut, "ocr_pages": ocr.pages}
+    return answered
 
 
 def answer(text: str, question: Question) -> dict[str, Any]:
@@ -66,6 +77,7 @@ def answer(text: str, question: Question) -> dict[str, Any]:
         "date": None if newest is None else newest.isoformat(),
         "identifiers": count_identifiers(plain, question.identifiers),
         "cut": len(text) >= CHARACTERS_MOST,
+        "ocr_pages": 0,
     }
 
 

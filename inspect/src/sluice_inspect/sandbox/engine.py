@@ -190,10 +190,17 @@ class ZygoteSandbox:
         return fault
 
     async def run(
-        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+        self,
+        job: Job,
+        sealed: Sealed,
+        *,
+        filename: str,
+        tenant_id: str,
+        buffer: SharedBuffer | None = None,
+        ocr: Sequence[str] = (),
     ) -> RunResult:
         """Run one job; see `Sandbox.run`. Scans of the same bytes at the same time are one if there are rules."""
-        file_job = FileJob(job, sealed, filename, tenant_id, buffer)
+        file_job = FileJob(job, sealed, filename, tenant_id, buffer, tuple(ocr))
         if job != "scan" or self._rules is None:
             return await self._run(file_job)
         shared = self._shared.get(file_job)
