@@ -51,6 +51,12 @@ def find_installed(root: Path = _ROOT) -> Installed | None:
     return None
 
 
+def installed_languages() -> frozenset[Language]:
+    """Return the languages that are installed now."""
+    installed = find_installed()
+    return frozenset() if installed is None else installed.languages
+
+
 def packages(languages: Iterable[Language]) -> tuple[str, ...]:
     """Return the packages of Debian and Ubuntu with the data for these languages."""
     return tuple(f"tesseract-ocr-{name.replace('_', '-')}" for each in languages for name in _NAMES[each][:1])

@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 from sluice_inspect.child.protocol import Level
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.ocr.languages import installed_languages
 from sluice_inspect.sandbox.dispatch import Dispatcher, FileJob, Scheduler
 from sluice_inspect.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zygote, launch_zygote, private_file
 from sluice_inspect.sandbox.pool import WorkerPool
@@ -259,6 +260,7 @@ class ZygoteSandbox:
                 "waiting": self._scheduler.waiting + self._dispatcher.queued,
                 "restarts": self._restarts,
                 "memory_bytes": self._limits.memory_bytes,
+                "ocr": " ".join(sorted(installed_languages())) or "none",
             },
         )
 

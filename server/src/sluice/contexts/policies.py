@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from sluice_inspect.text_questions import Identifier, Language, Question, Words
+from sluice_inspect.text_questions import OCR_LANGUAGES_MOST, Identifier, Language, Question, Words
 
 _MIME_PATTERN: Final = r"^[a-z]+/(\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$"
 _LARGEST_BYTES: Final = 500 * 1_048_576
