@@ -73,16 +73,16 @@ class Tesseract:
                 return None
             table = library.TessBaseAPIGetTsvText(handle, 0)
             try:
-                lines = _lines(ctypes.string_at(table).decode(errors="replace"))
+                lines = lines_of(ctypes.string_at(table).decode(errors="replace"))
             finally:
                 library.TessDeleteText(table)
             confidence = library.TessBaseAPIMeanTextConf(handle)
         finally:
             library.TessBaseAPIClear(handle)
-        return Recognised(_joined(lines), sum(map(len, lines)), confidence)
+        return Recognised(joined(lines), sum(map(len, lines)), confidence)
 
 
-def _lines(table: str) -> list[list[str]]:
+def lines_of(table: str) -> list[list[str]]:
     """Return the words of each line of the table that Tesseract writes."""
     lines: dict[tuple[str, ...], list[str]] = {}
     for row in table.splitlines():
@@ -92,7 +92,7 @@ def _lines(table: str) -> list[list[str]]:
     return [words for words in lines.values() if "".join(words).strip()]
 
 
-def _joined(lines: Sequence[Sequence[str]]) -> str:
+def joined(lines: Sequence[Sequence[str]]) -> str:
     """Return the text of the lines, with the words that go on in the next line made whole."""
     text = ""
     for words in lines:

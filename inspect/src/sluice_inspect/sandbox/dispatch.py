@@ -202,7 +202,7 @@ class Dispatcher:
 
     async def _run(self, job: FileJob, *, is_small: bool) -> RunResult:
         retry = False
-        if is_small and job.buffer is None and job.sealed.size <= _BATCHED_BYTES:
+        if is_small and job.buffer is None and not job.ocr and job.sealed.size <= _BATCHED_BYTES:
             result, retry = await self._enqueue(job)
             if not retry:
                 return result
