@@ -31,8 +31,8 @@ _EXTENT: Final = Extent(
     has_margins=True,
 )
 _PATTERN_MEMORY_BYTES: Final = 8 * 1024**2
-# Letters of scripts that put no space between words.
-_UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+# Letters of scripts that put no space between words; the mark of long vowels is of no script.
+_UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\x{30fc}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _EDGE: Final = r"[^\pL\pN\pM]"
 
 

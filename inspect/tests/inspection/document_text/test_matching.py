@@ -30,6 +30,7 @@ def is_found(text: str, *phrases: str, pattern: str | None = None) -> bool:
     ("ﬁnal oﬀer", "FINAL OFFER", 1),
     ("cafe\u0301", "CAFÉ", 1),
     ("请提供发票号码和日期", "发票号码", 1),
+    ("このユーザーの名前", "ユーザー", 1),
     ("Rechnung Nr. 7", "nr.", 1),
     ("a(b", "a(b", 1),
     ("a+b", "a.b", 0),
