@@ -14,7 +14,7 @@ from sluice_inspect.document_text.dates import newest_labelled
 from sluice_inspect.document_text.extent import Extent, ReadsPictures
 from sluice_inspect.document_text.identifiers import count_identifiers
 from sluice_inspect.document_text.languages import languages_of
-from sluice_inspect.document_text.normal_form import folded, normalised
+from sluice_inspect.document_text.normal_form import compact, folded, normalised
 from sluice_inspect.document_text.reading import read_text
 from sluice_inspect.report import InspectionError, Limits, obstacle_of
 from sluice_inspect.source import MemoryBacked, Source
@@ -69,9 +69,10 @@ def answer(text: str, question: Question) -> dict[str, Any]:
     """Return what a text answers to a question; see `match_text`."""
     plain = normalised(text[:CHARACTERS_MOST])[:CHARACTERS_MOST]
     lower = folded(plain)[:CHARACTERS_MOST]
+    searched = compact(plain), compact(lower)
     newest = newest_labelled(lower, [folded(normalised(each)) for each in question.labels], question.today)
     return {
-        "found": [number for number, words in enumerate(question.words) if contains(plain, lower, words)],
+        "found": [number for number, words in enumerate(question.words) if contains(*searched, words)],
         "words": sum(any(map(str.isalnum, word)) for word in plain.split(" ")),
         "languages": list(languages_of(lower)),
         "date": None if newest is None else newest.isoformat(),
@@ -82,11 +83,11 @@ def answer(text: str, question: Question) -> dict[str, Any]:
 
 
 def contains(plain: str, lower: str, words: Words) -> bool:
-    """Return whether a normalised text, which is also given without case, contains one of the phrases or the pattern.
+    """Return whether a compact text, which is also given without case, contains one of the phrases or the pattern.
 
     A phrase is found as whole words, a pattern anywhere. The time is linear in the length of the text.
     """
-    phrases = [phrase for each in words.phrases if (phrase := folded(normalised(each)))]
+    phrases = [phrase for each in words.phrases if (phrase := compact(folded(normalised(each))))]
     if phrases and _compiled("|".join(map(_whole, phrases))).search(lower) is not None:
         return True
     return words.pattern is not None and _compiled(words.pattern).search(plain) is not None
