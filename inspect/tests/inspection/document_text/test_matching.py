@@ -51,6 +51,15 @@ def test_language_of_a_paragraph_is_known(language: str) -> None:
     assert languages_of(folded(normalised(PARAGRAPHS[language]))) == (language,)
 
 
+def test_language_that_is_not_distinguished_is_not_taken_for_a_related_one_or_for_that_of_small_print() -> None:
+    icelandic = (
+        "Hver maður er borinn frjáls og jafn öðrum að virðingu og réttindum. Menn eru gæddir vitsmunum og samvisku, og "
+        "ber þeim að breyta bróðurlega hverjum við annan. Allir eiga rétt til lífs, frelsis og mannhelgi. "
+    )
+    assert languages_of(folded(normalised(icelandic))) == ()
+    assert languages_of(folded(normalised(icelandic * 20 + PARAGRAPHS["en"]))) == ()
+
+
 def test_every_language_of_a_document_in_twelve_is_found_and_none_of_a_table() -> None:
     twelve = dict(list(PARAGRAPHS.items())[:12])
     text = "\n".join(f"{paragraph}\n" * 12 for paragraph in twelve.values())
