@@ -78,11 +78,12 @@ def test_small_pictures_are_enlarged_and_large_ones_reduced() -> None:
     assert engine.sizes == [(1200, 1600), (1800, 2400)]
 
 
-def test_words_of_a_line_that_goes_on_are_joined_and_doubtful_ones_left_out() -> None:
+def test_words_of_a_line_that_goes_on_are_joined_and_doubtful_ones_of_a_doubtful_page_left_out() -> None:
     rows = ("5 1 1 1 1 1 x x x x 95 Rechnungs-", "5 1 1 1 2 1 x x x x 96 nummer", "5 1 1 1 2 2 x x x x 12 |~",
             "4 1 1 1 3 0 x x x x -1 ", "5 1 1 1 4 1 x x x x 90 請求", "5 1 1 1 4 2 x x x x 90 書", "5 1 1 1 4 3 x x x x 90 No.")  # fmt: skip
-    lines = lines_of("\n".join(row.replace(" ", "\t") for row in rows))
-    assert joined(lines) == "Rechnungs\ufffe\nnummer\n請求書 No."
+    table = "\n".join(row.replace(" ", "\t") for row in rows)
+    assert joined(lines_of(table, 40)) == "Rechnungs\ufffe\nnummer\n請求書 No."
+    assert "|~" in joined(lines_of(table, 80))
 
 
 @pytest.fixture

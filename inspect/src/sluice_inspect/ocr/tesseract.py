@@ -15,7 +15,9 @@ from sluice_inspect.ocr.languages import Installed
 
 _LEVEL_OF_WORDS: Final = "5"
 _COLUMNS: Final = 12  # of the table that Tesseract writes
-_LEAST_CONFIDENCE: Final = 40  # of 100; of less are specks, shadows and drawings
+# Of 100. Pages of text have 58 and more on average; print that shines through and drawings are read with up to 37.
+_TEXT_CONFIDENCE: Final = 50
+_SURE_CONFIDENCE: Final = 60  # a word of another page counts from here
 _FIRST_UNSPACED: Final = "\u2e80"  # of the signs of Chinese and Japanese
 _LAST_UNSPACED: Final = "\ua4cf"
 _CONTINUED: Final = "\ufffe"  # as PDFium writes a hyphen at the end of a line
@@ -72,22 +74,23 @@ class Tesseract:
             if library.TessBaseAPIRecognize(handle, self._monitor):
                 return None
             table = library.TessBaseAPIGetTsvText(handle, 0)
+            confidence = library.TessBaseAPIMeanTextConf(handle)
             try:
-                lines = lines_of(ctypes.string_at(table).decode(errors="replace"))
+                lines = lines_of(ctypes.string_at(table).decode(errors="replace"), confidence)
             finally:
                 library.TessDeleteText(table)
-            confidence = library.TessBaseAPIMeanTextConf(handle)
         finally:
             library.TessBaseAPIClear(handle)
         return Recognised(joined(lines), sum(map(len, lines)), confidence)
 
 
-def lines_of(table: str) -> list[list[str]]:
-    """Return the words of each line of the table that Tesseract writes."""
+def lines_of(table: str, confidence: int) -> list[list[str]]:
+    """Return the words of each line of the table that Tesseract writes of a page, of which it is so sure."""
+    least = 0 if confidence >= _TEXT_CONFIDENCE else _SURE_CONFIDENCE
     lines: dict[tuple[str, ...], list[str]] = {}
     for row in table.splitlines():
         cells = row.split("\t")
-        if len(cells) == _COLUMNS and cells[0] == _LEVEL_OF_WORDS and float(cells[10]) >= _LEAST_CONFIDENCE:
+        if len(cells) == _COLUMNS and cells[0] == _LEVEL_OF_WORDS and float(cells[10]) >= least:
             lines.setdefault(tuple(cells[1:5]), []).append(cells[11])
     return [words for words in lines.values() if "".join(words).strip()]
 
