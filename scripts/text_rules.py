@@ -49,7 +49,8 @@ _SENTENCE_LEAST: Final = 25
 _SIGNS_PER_WORD: Final = 20
 _RANDOM: Final = 1_000_000
 _PHRASES: Final = 10  # that are searched in each document
-_OFFICE: Final = frozenset({".doc", ".docx", ".html", ".odt", ".pptx", ".rtf", ".xlsx"})
+_WRITTEN: Final = frozenset({".doc", ".docx", ".html", ".odt", ".rtf"})
+_SHOWN: Final = frozenset({".pptx", ".xlsx"})
 
 # An invoice number, a date of issue and a sentence, as an invoice and as a letter that is none have them.
 _INVOICES: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -297,27 +298,29 @@ def _show_public(folder: Path, *, names: bool) -> None:
 
 
 def _references(folder: Path) -> Mapping[Path, str]:
-    """Return the texts of documents as other readers read them: PDF by pdftotext, Office by LibreOffice through PDF."""
+    """Return the texts of documents as LibreOffice and pdftotext read them; the latter reads slides drawn as PDF."""
     files = sorted(path for path in folder.glob("*/*") if path.is_file())
     texts: dict[Path, str] = {}
     with tempfile.TemporaryDirectory() as name:
         made = dict[Path, Path]()
-        for number, path in enumerate(each for each in files if each.suffix.lower() in _OFFICE):
-            copy = Path(name, f"{number}{path.suffix.lower()}")
-            copy.write_bytes(path.read_bytes())
-            made[path] = copy
-        copies = list(map(str, made.values()))
-        for at in range(0, len(copies), 20):
-            profile = f"-env:UserInstallation=file://{name}/profile"
-            command = ["soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", name, *copies[at : at + 20]]
-            subprocess.run(command, check=False, capture_output=True, timeout=600)
+        for form, suffixes in (("txt:Text (encoded):UTF8", _WRITTEN), ("pdf", _SHOWN)):
+            copies: list[str] = []
+            for number, path in enumerate(each for each in files if each.suffix.lower() in suffixes):
+                copy = Path(name, f"{form[:3]}{number}{path.suffix.lower()}")
+                copy.write_bytes(path.read_bytes())
+                made[path] = copy.with_suffix(f".{form[:3]}")
+                copies.append(str(copy))
+            for at in range(0, len(copies), 20):
+                profile = f"-env:UserInstallation=file://{name}/profile"
+                command = ["soffice", profile, "--headless", "--convert-to", form, "--outdir", name]
+                subprocess.run([*command, *copies[at : at + 20]], check=False, capture_output=True, timeout=600)
         for path in files:
-            drawn = made[path].with_suffix(".pdf") if path in made else path
-            if drawn.suffix.lower() == ".pdf":
-                read = subprocess.run(["pdftotext", "-l", "50", str(drawn), "-"], check=False, capture_output=True)
+            known = made.get(path, path)
+            if known.suffix.lower() == ".pdf":
+                read = subprocess.run(["pdftotext", "-l", "50", str(known), "-"], check=False, capture_output=True)
                 texts[path] = read.stdout.decode(errors="replace")
-            else:
-                texts[path] = path.read_bytes().decode(errors="replace")
+            elif known.is_file():
+                texts[path] = known.read_bytes().decode(errors="replace")
     return {path: text for path, text in texts.items() if len(text.split()) >= _PHRASES}
 
 
