@@ -12,6 +12,7 @@ have, must not; so must its language, and no identifier.
 """
 
 import argparse
+import contextlib
 import gettext
 import io
 import random
@@ -310,13 +311,15 @@ def _references(folder: Path) -> Mapping[Path, str]:
                 copy.write_bytes(path.read_bytes())
                 made[path] = copy.with_suffix(f".{form[:3]}")
                 copies.append(str(copy))
-            for at in range(0, len(copies), 20):
+            step = 20 if suffixes is _WRITTEN else 1
+            for at in range(0, len(copies), step):
                 profile = f"-env:UserInstallation=file://{name}/profile"
                 command = ["soffice", profile, "--headless", "--convert-to", form, "--outdir", name]
-                subprocess.run([*command, *copies[at : at + 20]], check=False, capture_output=True, timeout=600)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    subprocess.run([*command, *copies[at : at + step]], check=False, capture_output=True, timeout=200)
         for path in files:
             known = made.get(path, path)
-            if known.suffix.lower() == ".pdf":
+            if known.suffix.lower() == ".pdf" and known.is_file():
                 read = subprocess.run(["pdftotext", "-l", "50", str(known), "-"], check=False, capture_output=True)
                 texts[path] = read.stdout.decode(errors="replace")
             elif known.is_file():
