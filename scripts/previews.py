@@ -34,7 +34,7 @@ from sluice_inspect.document_text.extent import BEGINNING
 from sluice_inspect.extensions import extension_of
 from sluice_inspect.inspection import inspect_file, preload
 from sluice_inspect.previews.preview import draw_preview
-from sluice_inspect.report import InspectionError, Limits, Outcome
+from sluice_inspect.report import Encrypted, InspectionError, Limits, Outcome
 from sluice_inspect.source import MemoryBacked
 
 _READERS: Final = {**texts.READERS, **office.READERS}
@@ -108,7 +108,10 @@ def _measure(extension: str, paths: Sequence[Path], folder: Path, keep: Path | N
             page = pages.get(path)
             if drawn.kind == "text" and page is not None:
                 read = _READERS.get(format_name or "", texts.plain_text)
-                ours = _words(read(source, Limits(), BEGINNING))
+                try:
+                    ours = _words(read(source, Limits(), BEGINNING))
+                except Encrypted:  # by the password that Excel knows
+                    continue
                 theirs = _words(_run("pdftotext", "-f", "1", "-l", "1", str(page), "-").decode(errors="replace"))
                 if theirs:
                     tally.words.append((len(theirs & ours) / len(theirs), path))
