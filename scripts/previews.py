@@ -10,8 +10,10 @@ are in ours. Milliseconds are of processor time, for 200 pixels. Programs that a
 
 import argparse
 import io
+import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -190,10 +192,12 @@ def _drawn_by_heif_convert(path: Path) -> bytes:
 def _run(*command: str, seconds: float = SECONDS) -> bytes:
     if shutil.which(command[0]) is None:
         return b""
-    try:
-        return subprocess.run(command, capture_output=True, timeout=seconds, check=False).stdout
-    except subprocess.TimeoutExpired:
-        return b""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as child:
+        try:
+            return child.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)  # `soffice` is a script, whose program would go on
+            return b""
 
 
 def _words(text: str) -> set[str]:
