@@ -3,6 +3,7 @@
 # are never needed as words (docs/decisions/0040).
 
 import hashlib
+import json
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ EXAMPLES_LEAST: Final = 3
 EXAMPLES_MOST: Final = 30
 TERMS_MOST: Final = 2_000  # different words of a document; of more, the most frequent
 MODEL_TERMS_MOST: Final = 500
-WORD_LEAST: Final = 10  # different words; with fewer there is nothing to compare
+WORDS_LEAST: Final = 10  # different words; with fewer there is nothing to compare
 LETTERS_MOST: Final = 30  # of a word
 SHARED_MOST: Final = 20  # words that are named of one comparison
 SCORE_MOST: Final = 10_000
@@ -105,6 +106,16 @@ class DocumentKind:
         """Return the kind that `to_json` wrote."""
         terms = tuple(Term(*each) for each in raw["terms"])
         return cls(raw["state"], raw["examples"], raw["base"], terms, raw["traits"])
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether documents can be compared with it."""
+        return self.state == "ready"
+
+    @property
+    def digest(self) -> str:
+        """What tells it from all others."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
 
     def shows(self, term: Term) -> bool:
         """Return whether a word may be shown: at least two examples have it, and at least half of them."""

@@ -141,9 +141,10 @@ async def test_failures_of_workers(seal: Seal) -> None:
         assert await read_example(worker, seal(b"a"), filename="a", tenant_id="t") == NoText(why)  # type: ignore[arg-type]
     lying = _Worker(Completed({"words": [["x y", 1]], "traits": list(TRAITS)}, 1.0))
     assert await read_example(lying, seal(b"a"), filename="a", tenant_id="t") == NoText("damaged")  # type: ignore[arg-type]
-    for result in (NoWorker("none"), Completed({}, 1.0)):
+    outages: tuple[RunResult, ...] = (NoWorker("none"), Completed({}, 1.0))
+    for outage in outages:
         with pytest.raises(TextUnavailable):
-            await learn(_Worker(result), EXAMPLES, tenant_id="t")  # type: ignore[arg-type]
+            await learn(_Worker(outage), EXAMPLES, tenant_id="t")  # type: ignore[arg-type]
 
 
 def test_words_of_half_of_the_examples_are_shown() -> None:
