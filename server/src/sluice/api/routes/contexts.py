@@ -1,14 +1,15 @@
 """File context endpoints."""
 
+import time
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
 from sluice import errors
-from sluice.access import Scope
+from sluice.access import Principal, Scope
 from sluice.api.documented import BODY, READING, SCOPED, responses, with_headers
 from sluice.api.parameters import WARNS_OF_UNKNOWN, ByCaller, Caller, PageParameters, Services
-from sluice.api.route import GuardedRoute
+from sluice.api.route import GuardedRoute, authorize
 from sluice.api.routes.upload import read_example
 from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, ExternalCheckOut, UpdateContext
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
@@ -16,6 +17,7 @@ from sluice.api.schemas.examples import EXAMPLE_BODY, ExampleAdded, ExamplesOut
 from sluice.api.schemas.holds import ContextHold, SetHold
 from sluice.api.schemas.replays import ReplayOut, ReplayRequest
 from sluice.kit.clock import utc_now
+from sluice.kit.read_through_cache import Cached
 from sluice.uploads.values import Rules
 
 router = APIRouter(prefix="/api/v1/contexts", tags=["File contexts"], route_class=GuardedRoute)
@@ -101,7 +103,11 @@ async def add_example(context_key: str, request: Request, by: ByCaller, services
     The file is checked as an upload is, and read; its words are kept as numbers, and the file itself is not. What the
     context does not accept, and what has no text, is no example. The rules of the context get a new version.
     """
-    draft = await read_example(request, by.principal, context_key)
+
+    async def read_again(since: float) -> Cached[Principal]:
+        return await authorize(request, Scope.ADMIN, since=since, again=True)
+
+    draft = await read_example(request, Cached(by.principal, time.monotonic()), read_again, context_key)
     example, found = await services.examples.add(by, context_key, draft)
     return Envelope(message="Example added", data=ExampleAdded.of_added(example, found))
 

@@ -18,11 +18,10 @@ from typing import Any, Final, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Send
-from starlette.types import Scope as AsgiScope
+from starlette.types import Receive, Scope, Send
 
 from sluice import errors
-from sluice.access import ROUTE_SCOPES, Principal, Scope
+from sluice.access import ROUTE_SCOPES, Principal
 from sluice.api.documented import RATE_LIMIT, SCOPED, error_operations, headers_of
 from sluice.api.guards import Guards
 from sluice.api.http1.multipart import PartEnd, PartStart, boundary_of, read_parts
@@ -135,18 +134,16 @@ async def validate_for(request: Request, caller: Cached[Principal], read_caller:
     return await _validated(request, caller.value, upload)
 
 
-async def read_example(request: Request, caller: Principal, context_key: str) -> ExampleDraft:
+async def read_example(
+    request: Request, caller: Cached[Principal], read_caller: ReadPrincipal, context_key: str
+) -> ExampleDraft:
     """Return what is kept of the file in a form as an example of a context, for a caller who is authorized already."""
     services: Services = request.app.state.services
-    began = time.monotonic()
-
-    async def read_caller(since: float) -> Cached[Principal]:
-        return await authorize(request, Scope.ADMIN, since=since, again=True)
-
-    await take_validation(services.uploads.limiter, caller.tenant_id, services.uploads.limits.validations_per_minute)
+    tenant_id = caller.value.tenant_id
+    await take_validation(services.uploads.limiter, tenant_id, services.uploads.limits.validations_per_minute)
     declared = request.headers.get("content-length")
     purpose = Purpose(stores=False, declared_bytes=None if declared is None else int(declared))
-    upload = services.uploads.begin(Cached(caller, began), read_caller, began=began, purpose=purpose)
+    upload = services.uploads.begin(caller, read_caller, began=time.monotonic(), purpose=purpose)
     slots = services.uploads.slots
     work = partial(_receive_and_finish, request, upload, slots, upload.read_example, context_key=context_key)
     return await counted(upload, "validate", work)
@@ -355,7 +352,7 @@ def _outcome_of(fault: BaseException) -> tuple[str, str]:
 
 
 def _serving(endpoint: Callable[[Request], Awaitable[Response]]) -> Guards:
-    async def serve(scope: AsgiScope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         await (await endpoint(request))(scope, receive, send)
 
