@@ -40,6 +40,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "expires_in_days": "Null means never.",
     "expires_in_seconds": "How long the URL works.",
     "file": "The file itself.",
+    "example_id": "Identifier of the example.",
     "file_id": "Identifier of the file.",
     "found": "What was measured.",
     "integrity": "How `reject_corrupt_files` acts where it is true.",

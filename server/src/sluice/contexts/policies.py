@@ -462,7 +462,7 @@ class Text(Policy):
 class LikeExamples(Policy):
     """Refuse documents that are unlike the examples of the context. They are given at its own endpoint.
 
-    With too few examples, or such as have nothing in common, nothing is refused: reports say so.
+    With too few examples, or such as have nothing in common, no check is made: reports say so.
     """
 
     judges_content = False

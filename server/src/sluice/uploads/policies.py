@@ -25,7 +25,7 @@ from sluice.contexts.policies import (
 )
 from sluice.uploads.reasons import Reason
 from sluice.uploads.values import Facts, KindFact, Rejection, TextFact
-from sluice_inspect.document_kinds import EXAMPLES_LEAST, WORDS_LEAST
+from sluice_inspect.document_kinds import WORDS_LEAST
 from sluice_inspect.report import Report
 from sluice_inspect.text_questions import PAGES_MOST
 
@@ -109,12 +109,10 @@ def judge_text(facts: Facts, policy: Text) -> Iterator[Rejection]:
 
 
 def judge_kind(fact: KindFact, policy: LikeExamples) -> Iterator[Rejection]:
-    """Yield that a document is unlike the examples, or that there are none to compare it with, which refuses nothing."""
+    """Yield that a document is unlike the examples, or has too little text. Without enough examples nothing fails."""
     if fact.examples != "ready":
-        detail = f"the document was compared with nothing: {_NOT_READY[fact.examples]}"
-        found: object = {"examples": fact.examples}
-        yield Rejection(Reason.DOCUMENT_KIND_UNKNOWN, detail, found=found, mode=Mode.REPORT)
-    elif fact.similarity is None:
+        return
+    if fact.similarity is None:
         why = NO_TEXT.get(fact.why, fact.why) if fact.why or not fact.words else f"it has {fact.words} different words"
         expected = {"words": {"min": WORDS_LEAST}}
         detail = f"there is too little text to compare: {why}"
@@ -132,13 +130,6 @@ def judge_kind(fact: KindFact, policy: LikeExamples) -> Iterator[Rejection]:
         )
 
 
-_NOT_READY: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "few": f"the context has fewer than {EXAMPLES_LEAST} examples",
-        "alike": f"the examples are copies of fewer than {EXAMPLES_LEAST} documents",
-        "different": "the examples have too little in common",
-    }
-)
 _TextFinding = tuple[Reason, Finding]
 
 

@@ -51,7 +51,6 @@ class Reason(StrEnum):
     OUTDATED_DOCUMENT = "outdated_document"
     IDENTIFIER_FOUND = "identifier_found"
     WRONG_DOCUMENT_KIND = "wrong_document_kind"
-    DOCUMENT_KIND_UNKNOWN = "document_kind_unknown"
 
 
 _CODES: Final = frozenset(Reason)
@@ -316,13 +315,6 @@ WORDS: Final = MappingProxyType(
             "document_kind asks for, or it has no text to compare, as a scan. The report has words of the examples that "
             "it shares and lacks, never others.",
             check="policy.document_kind",
-        ),
-        Reason.DOCUMENT_KIND_UNKNOWN: Words(
-            "there are not enough examples to compare the document with",
-            "The context's policy document_kind has fewer than three examples, copies of fewer than three documents, or "
-            "examples that have nothing in common. No file is refused for that: reports say so.",
-            check="policy.document_kind",
-            advice="ask_support",
         ),
     }
 )

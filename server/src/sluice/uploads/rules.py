@@ -212,7 +212,7 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
         "malware": facts.scanned or (facts.listed is not None and facts.listed.is_allowed) or None,
         "sanitise": facts.sanitised,
         "policy.text": facts.text,
-        "policy.document_kind": facts.kind,
+        "policy.document_kind": facts.kind if facts.kind is not None and facts.kind.examples == "ready" else None,
         "storage": None,  # no fact: a file that was stored has an id
     }
     if check in measured:

@@ -30,7 +30,7 @@ class ExampleOut(ResponseBody):
     """An example, by the file that it was read from, which is not kept."""
 
     example_id: str
-    filename: str
+    filename: str = Field(description="Name of the file.")
     sha256: str = Field(description="SHA-256 of the file.")
     size_bytes: int
     content_type: str
@@ -69,8 +69,8 @@ class KindOut(ResponseBody):
 class ExamplesOut(ResponseBody):
     """The examples of a context, the oldest first."""
 
-    examples: list[ExampleOut]
-    kind: KindOut
+    examples: list[ExampleOut] = Field(description="At most 30.")
+    kind: KindOut = Field(description="What they have in common.")
     rules_version: int = Field(description="Version of the context's rules, which each change of the examples raises.")
 
     @classmethod
@@ -86,9 +86,9 @@ class ExamplesOut(ResponseBody):
 class ExampleAdded(ResponseBody):
     """The example that was added, and what all have in common now."""
 
-    example: ExampleOut
+    example: ExampleOut = Field(description="The example.")
     examples: int = Field(description="How many there are now.")
-    kind: KindOut
+    kind: KindOut = Field(description="What all have in common now.")
     rules_version: int
 
     @classmethod
