@@ -223,6 +223,7 @@ CONFLICTS: Final[Mapping[tuple[str, str], tuple[type[SluiceError], ...]]] = {
     ("delete", "/api/v1/files/{file_id}"): (errors.FileHeld, errors.SecondReviewerNeeded),
     ("post", "/api/v1/quarantine/{file_id}/release"): (errors.SecondReviewerNeeded,),
     ("post", "/api/v1/quarantine/{file_id}/refuse"): (errors.FileHeld, errors.SecondReviewerNeeded),
+    ("post", "/api/v1/contexts/{context_key}/examples"): (errors.ContextInactive,),
     ("post", "/api/v1/files/upload"): (errors.ContextInactive, errors.BucketInactive, errors.IdempotencyKeyInUse),
     ("post", "/api/v1/files/validate"): (errors.ContextInactive,),
     ("post", "/api/v1/upload-tokens"): (errors.ContextInactive,),

@@ -51,7 +51,8 @@ _TRAIT_WEIGHT: Final = 0.1
 _COPY: Final = 0.95  # from this cosine of their words on, documents are the same one
 _BASE_QUANTILE: Final = 0.25
 _BASE_LEAST: Final = 0.05
-_COMMON_LEAST: Final = 10  # words that half of the examples have
+_BASE_OF_FEW: Final = 0.25  # the least if half of the examples have fewer words in common than
+_COMMON_LEAST: Final = 10
 _Vector = dict[int | str, float]
 
 
@@ -108,7 +109,7 @@ def learn(examples: Sequence[Features]) -> dict[str, Any]:
         common = sum(count >= max(2, (len(examples) + 1) // 2) for count in counts.values())
         if _different(examples) < EXAMPLES_LEAST:
             state = "alike"
-        elif base < _BASE_LEAST or common < _COMMON_LEAST:
+        elif base < (_BASE_LEAST if common >= _COMMON_LEAST else _BASE_OF_FEW):
             state = "different"
         else:
             state = "ready"

@@ -479,7 +479,7 @@ class LikeExamples(Policy):
             title="Least similarity, of 100",
             description="Least similarity to the examples; 100 is what three in four of them have to the others.",
         ),
-    ] = 80
+    ] = 70
 
 
 class Policies(_Value):
