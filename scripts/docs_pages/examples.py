@@ -183,10 +183,10 @@ _ENDPOINT: Final[Mapping[str, Any]] = {
 }
 _EXAMPLE: Final = {
     "example_id": VALUES["example_id"],
-    "filename": "invoice.txt",
+    "filename": "invoice.pdf",
     "sha256": VALUES["digest"],
     "size_bytes": 48_213,
-    "content_type": "text/plain",
+    "content_type": "application/pdf",
     "created_at": VALUES["created_at"],
 }
 _KIND: Final = {"state": "ready", "digest": "6a2f4c1d9e8b7035", "cohesion": 41, "words": ["invoice", "vat", "total"]}

@@ -178,7 +178,7 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
     if "multipart/form-data" in one.body:
         lines[0] = lines[0].replace(method, "")
         fields = """file=@dent.png -F context=claims -F 'metadata={"claim": "2026-0042"}'"""
-        lines.append(f"-F {'file=@invoice.txt' if 'metadata' not in str(one.said['requestBody']) else fields}")
+        lines.append(f"-F {'file=@invoice.pdf' if 'metadata' not in str(one.said['requestBody']) else fields}")
     lines += [
         f"-H '{said['name']}: {SENT_HEADERS[said['name']]}'"
         for said in one.said.get("parameters", ())

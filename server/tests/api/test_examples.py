@@ -21,6 +21,10 @@ def invoice(number: int) -> bytes:
     ).encode()
 
 
+def invoice_page(number: int) -> bytes:
+    return page(invoice(number).decode().replace("\t", " ").replace("\n", " "))
+
+
 LETTER = (
     f"Dear Ms Alvarez, we have walked along the shore of {SECRET} all summer. The children are learning to sail, and "
     "grandmother sends her love. Please write soon about the garden, the neighbours and the weather in the mountains."
@@ -146,8 +150,7 @@ def test_a_replay_judges_by_similarity_until_the_examples_change(client: ApiClie
 
 def test_a_pdf_is_compared_with_texts(client: ApiClient) -> None:
     context = expecting_invoices(client, mode="enforce")
-    lines = invoice(5).decode().replace("\t", " ").replace("\n", " ")
-    assert validated(client, context, "a.pdf", page(lines))["outcome"] == "accepted"
+    assert validated(client, context, "a.pdf", invoice_page(5))["outcome"] == "accepted"
     assert validated(client, context, "a.pdf", page(LETTER.decode()))["outcome"] == "rejected"
 
 
