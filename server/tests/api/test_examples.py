@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.api.responses import assert_rejected, data
 from tests.api.samples import pdf, picture
 from tests.api.test_text_rules import page, validated
@@ -69,6 +71,7 @@ def test_a_document_is_compared_with_the_examples_and_the_answer_has_none_of_its
     assert "grandmother" not in kept
 
 
+@pytest.mark.engine
 def test_examples_are_listed_by_their_files_and_forgotten_with_them(client: ApiClient) -> None:
     context = expecting_invoices(client)
     found = data(client.get(f"/contexts/{context}/examples"))
@@ -76,6 +79,14 @@ def test_examples_are_listed_by_their_files_and_forgotten_with_them(client: ApiC
     assert found["kind"]["state"] == "ready"
     assert "kundera" not in str(found)
     assert found["rules_version"] == 5
+    more = (
+        "INSERT INTO context_examples SELECT :id, tenant_id, context_id, filename, :id, size_bytes, content_type, "
+        "features, created_at FROM context_examples WHERE example_id = :first"
+    )
+    for number in range(26):
+        client.execute_sql(more, id=f"exm_{number}", first=found["examples"][0]["example_id"])
+    assert "30 examples already" in add(client, context, "31.txt", invoice(5)).json()["errors"][0]
+    client.execute_sql("DELETE FROM context_examples WHERE sha256 LIKE 'exm%'")
     last, *others = found["examples"]
     for example in others:
         path = f"/contexts/{context}/examples/{example['example_id']}"
