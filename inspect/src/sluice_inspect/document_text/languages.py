@@ -60,6 +60,8 @@ _LETTERS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (
     ("tr", re.compile("[ğış]")),
     ("uk", re.compile("[іїєґ]")),
 )
+# The words that most texts in these languages have.
+FREQUENT_WORDS: Final = frozenset().union(*_FREQUENT.values())
 # Letters of scripts, of which each has one language here, or none that is known.
 _SCRIPTS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (
     ("ko", re.compile("[\uac00-\ud7a3]")),
