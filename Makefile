@@ -68,7 +68,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules document-kinds busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -167,8 +167,11 @@ previews: venv-dev ## Draw previews of a folder, and compare them with what popp
 legible: venv-dev ## Measure the policy `legible` on drawn pages that are photographed and spoilt (ARGS="FOLDER" or "--count 30")
 	@$(BIN)/python scripts/legible.py $(ARGS)
 
-text-rules: venv-dev ## Measure the rules on text: languages, labels in drawn documents, identifiers, time (FOLDER=../shared/corpus ARGS="--list")
+text-rules: venv-dev ## Measure the rules on text: languages, labels in drawn documents, identifiers, time (FOLDER=../shared/corpus ARGS="--list", or "--documents FOLDER")
 	@$(BIN)/python scripts/text_rules.py $(FOLDER) $(ARGS)
+
+ocr: venv-dev ## Measure OCR on drawn scans and on pictures whose text is known: word errors, time, memory (ARGS="FOLDER --count 3"; Debian: tesseract-ocr, fonts-ipafont-gothic)
+	@$(BIN)/python scripts/ocr.py $(ARGS)
 
 document-kinds: venv-dev ## Measure the policy `document_kind`: precision and recall by the number of examples (FOLDER=... ARGS="--drawn")
 	@$(BIN)/python scripts/document_kinds.py $(FOLDER) $(ARGS)

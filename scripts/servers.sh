@@ -60,7 +60,7 @@ browser=chromium-headless-shell
 if have chromium && ! have "$browser" || ! grep -qs '^ID=debian' /etc/os-release; then browser=chromium; fi
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles c-icap libc-icap-mod-virus-scan redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full poppler-utils fonts-dejavu-core libfribidi0 unzip busybox "$browser" golang-go zsh fish groff-base openssh-client "$@"; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles c-icap libc-icap-mod-virus-scan redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full poppler-utils tesseract-ocr fonts-dejavu-core libfribidi0 unzip busybox "$browser" golang-go zsh fish groff-base openssh-client "$@"; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] || install_missing "${missing[@]}"

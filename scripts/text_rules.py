@@ -1,18 +1,25 @@
 """Measure the rules on text: languages, labels in drawn documents, identifiers, and the time that a text takes.
 
-    python scripts/text_rules.py [FOLDER] [--list]
+    python scripts/text_rules.py [FOLDER] [--list] [--documents FOLDER]
 
 Languages are told by pieces of Django's translations, which nothing was adjusted to. Documents with and without an
 invoice number are drawn in ten languages and eight formats. Identifiers are searched in random numbers and in the sound
 files of FOLDER (../shared/corpus), whose texts are read as the locked worker reads them; `--list` names what they have.
+
+`--documents` has a folder for each language (ISO 639-1; of others, any name) with public documents. Ten phrases of each,
+as pdftotext and LibreOffice read it, must be found in it, and ten of others in the same language, which it does not
+have, must not; so must its language, and no identifier.
 """
 
 import argparse
+import contextlib
 import gettext
 import io
 import random
 import re
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +49,9 @@ _PLACEHOLDERS: Final = re.compile(r"%\(\w+\)s|%[sd]|\{\w*\}|<[^>]*>|&\w+;")
 _SENTENCE_LEAST: Final = 25
 _SIGNS_PER_WORD: Final = 20
 _RANDOM: Final = 1_000_000
+_PHRASES: Final = 10  # that are searched in each document
+_WRITTEN: Final = frozenset({".doc", ".docx", ".html", ".odt", ".rtf"})
+_SHOWN: Final = frozenset({".pptx", ".xlsx"})
 
 # An invoice number, a date of issue and a sentence, as an invoice and as a letter that is none have them.
 _INVOICES: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -69,8 +79,12 @@ def main(arguments: Sequence[str]) -> int:
     """Print the figures; return 1 if a drawn document is judged wrongly."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("../shared/corpus"))
-    parser.add_argument("--list", action="store_true", help="name the files with identifiers")
+    parser.add_argument("--list", action="store_true", help="name the files with identifiers, and what went wrong")
+    parser.add_argument("--documents", type=Path, help="a folder of public documents, by language")
     options = parser.parse_args(arguments)
+    if options.documents is not None:
+        _show_public(options.documents, names=options.list)
+        return 0
     for words in (15, 40, 150):
         _show_languages(words)
     wrong = _show_documents()
@@ -84,7 +98,7 @@ def _language(text: str) -> tuple[Language, ...]:
     return languages_of(folded(normalised(text)))
 
 
-def _sentences(folder: Path, *, translated: bool = True) -> list[str]:
+def sentences_in(folder: Path, *, translated: bool = True) -> list[str]:
     """Return the sentences of the catalogues in a folder, or the English ones that they translate."""
     found: list[str] = []
     for catalogue in sorted(folder.glob("**/*.mo")):
@@ -115,9 +129,9 @@ def _show_languages(words: int) -> None:
     translated: dict[str, list[str]] = {}
     for folder in sorted([*root.glob("conf/locale/*"), *root.glob("contrib/*/locale/*")]):
         if folder.is_dir():
-            translated.setdefault(folder.name, []).extend(_sentences(folder))
+            translated.setdefault(folder.name, []).extend(sentences_in(folder))
     for folder in (root / "conf/locale/de", *root.glob("contrib/*/locale/de")):
-        translated.setdefault("en", []).extend(_sentences(folder, translated=False))
+        translated.setdefault("en", []).extend(sentences_in(folder, translated=False))
     known, others = dict[str, Counter[str]](), Counter[str]()
     for name, sentences in translated.items():
         code = _CODES.get(name, name)
@@ -240,6 +254,93 @@ def _show_folder(folder: Path, *, names: bool) -> None:
     times.sort()
     print(f"{folder}: {dict(files)}, identifiers in {dict(found)} files, languages {dict(languages)}")
     print(f"ms: median {times[len(times) // 2]:.1f}, 95 % {times[len(times) * 95 // 100]:.1f}, most {times[-1]:.0f}")
+
+
+def _show_public(folder: Path, *, names: bool) -> None:
+    """Print precision and recall of phrases and of languages in public documents, and how many have identifiers."""
+    references = _references(folder)
+    phrases = {path: _phrases(text, path.name) for path, text in references.items()}
+    formats, found, languages = dict[str, Counter[str]](), Counter[str](), Counter[str]()
+    for path, reference in references.items():
+        kind = formats.setdefault(path.suffix.lower(), Counter())
+        others = [each for other in references if other.parent == path.parent != other for each in phrases[other]]
+        words = f" {_spaced(reference)} "
+        absent = [each for each in dict.fromkeys(others) if f" {each} " not in words and each not in words]
+        random.Random(path.name).shuffle(absent)  # noqa: S311  (a choice for a measurement)
+        asked = (*phrases[path], *absent[:_PHRASES])
+        question = Question(tuple(Words((each,)) for each in asked), (), ALL, TODAY)
+        kind["files"] += 1
+        try:
+            with MemoryBacked(path.read_bytes()) as source:
+                text = read_text(source, path.name, _EXTENT, Limits())
+        except InspectionError as error:
+            kind["unread"] += 1
+            print("unread:", path, error)
+            continue
+        answered = answer(text, question)
+        hits = set(answered["found"])
+        here = range(len(phrases[path]))
+        kind.update(asked=len(here), found=len(hits & set(here)), wrongly=len(hits - set(here)))
+        found.update(answered["identifiers"].keys())
+        code, told = path.parent.name, answered["languages"]
+        known = code in get_args(Language)
+        outcome = "unknown" if not told else "right" if known and told[0] == code else "wrong"
+        languages[f"{'known' if known else 'others'} {outcome}"] += 1
+        if names and (len(hits & set(here)) < len(here) or len(hits) > len(here) or outcome == "wrong"):
+            missed = [asked[number] for number in here if number not in hits]
+            print(path, told, "missed", missed, "wrongly", [asked[number] for number in hits - set(here)])
+        if names and answered["identifiers"]:
+            print(path, answered["identifiers"])
+    for suffix, counts in [*sorted(formats.items()), ("all", sum(formats.values(), Counter()))]:
+        recall = counts["found"] / max(1, counts["asked"])
+        precision = counts["found"] / max(1, counts["found"] + counts["wrongly"])
+        print(f"{suffix}: {counts['files']} files, recall {recall:.1%}, precision {precision:.2%}, {dict(counts)}")
+    print(f"languages: {dict(languages)}; identifiers in {dict(found)} files")
+
+
+def _references(folder: Path) -> Mapping[Path, str]:
+    """Return the texts of documents as LibreOffice and pdftotext read them; the latter reads slides drawn as PDF."""
+    files = sorted(path for path in folder.glob("*/*") if path.is_file())
+    texts: dict[Path, str] = {}
+    with tempfile.TemporaryDirectory() as name:
+        made = dict[Path, Path]()
+        for form, suffixes in (("txt:Text (encoded):UTF8", _WRITTEN), ("pdf", _SHOWN)):
+            copies: list[str] = []
+            for number, path in enumerate(each for each in files if each.suffix.lower() in suffixes):
+                copy = Path(name, f"{form[:3]}{number}{path.suffix.lower()}")
+                copy.write_bytes(path.read_bytes())
+                made[path] = copy.with_suffix(f".{form[:3]}")
+                copies.append(str(copy))
+            step = 20 if suffixes is _WRITTEN else 1
+            for at in range(0, len(copies), step):
+                profile = f"-env:UserInstallation=file://{name}/profile"
+                command = ["soffice", profile, "--headless", "--convert-to", form, "--outdir", name]
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    subprocess.run([*command, *copies[at : at + step]], check=False, capture_output=True, timeout=200)
+        for path in files:
+            known = made.get(path, path)
+            if known.suffix.lower() == ".pdf" and known.is_file():
+                read = subprocess.run(["pdftotext", "-l", "50", str(known), "-"], check=False, capture_output=True)
+                texts[path] = read.stdout.decode(errors="replace")
+            elif known.is_file():
+                texts[path] = known.read_bytes().decode(errors="replace")
+    return {path: text for path, text in texts.items() if len(text.split()) >= _PHRASES}
+
+
+def _spaced(text: str) -> str:
+    return folded(normalised(text))
+
+
+def _phrases(text: str, name: str) -> Sequence[str]:
+    """Return some phrases of two words, or of five signs, that stand on one line."""
+    found: list[str] = []
+    for line in text.splitlines():
+        pairs = re.findall(r"(?<!\S)([^\W\d_]{3,} [^\W\d_]{3,})(?!\S)", line)
+        signs = re.findall("[\u3041-\u30fa\u4e00-\u9fff]{5}", line)
+        found += [_spaced(each) for each in (pairs[:1] or signs[:1])]
+    found = list(dict.fromkeys(found))
+    random.Random(name).shuffle(found)  # noqa: S311  (a choice for a measurement)
+    return found[:_PHRASES]
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from typing import Any, Final, Literal, Self
 
 CHARACTERS_MOST: Final = 1_000_000  # of a document; what is behind them is not read
 PAGES_MOST: Final = 50
+OCR_PAGES_MOST: Final = 10  # pictures and scanned pages
+OCR_LANGUAGES_MOST: Final = 5  # each makes the reading slower
 IDENTIFIERS_MOST: Final = 1_000  # more of a kind are not counted
 
 # Numbers that are recognised by their form and their checksum.

@@ -1,10 +1,13 @@
 """Questions about texts through a locked worker: its answers, and what a worker that lies gets."""
 
+import io
 from collections.abc import AsyncIterator
 from datetime import date
 
 import pytest
+from PIL import Image, ImageDraw
 
+from sluice_inspect.ocr.languages import installed_languages
 from sluice_inspect.registry import FORMATS
 from sluice_inspect.sandbox.engine import ZygoteSandbox
 from sluice_inspect.sandbox.launch import DEFAULT_JOBS
@@ -12,6 +15,7 @@ from sluice_inspect.sandbox.protocol import Completed, Crashed, NoWorker, OverLi
 from sluice_inspect.sandbox.text import NoText, TextAnswer, TextUnavailable, ask_text
 from sluice_inspect.text_questions import Question, Words
 from tests.inspection.document_text.languages import PARAGRAPHS
+from tests.required import UNDER_CI
 from tests.rows import each_row
 from tests.sandbox.conftest import Seal
 
@@ -49,6 +53,32 @@ async def test_locked_worker_reads_the_text_of_every_format_that_has_some(worker
     assert found == TextAnswer(frozenset({0}), 38, ("en",), date(2026, 2, 1), {"iban": 1}, is_cut=False)
 
 
+@pytest.mark.skipif(
+    "en" not in installed_languages() and not UNDER_CI,
+    reason="Tesseract is not installed: apt-get install tesseract-ocr",
+)
+async def test_locked_worker_reads_pictures_and_scanned_pages_by_ocr(workers: ZygoteSandbox, seal: Seal) -> None:
+    page = Image.new("L", (1000, 300), 250)
+    ImageDraw.Draw(page).text((60, 60), "All human beings are born free.\nDate: 1.2.2026", fill=30, font_size=40)
+    files = dict[str, bytes]()
+    for name, plugin, options in (("a.png", "PNG", {}), ("a.pdf", "PDF", {"append_images": [page], "save_all": True})):
+        file = io.BytesIO()
+        page.save(file, plugin, **options)
+        files[name] = file.getvalue()
+    for name, words, pages in (("a.png", 8, 1), ("a.pdf", 16, 2)):
+        found = await ask_text(workers, seal(files[name]), QUESTION, filename=name, tenant_id="tnt_1", ocr=["en"])
+        expected = TextAnswer(frozenset({0}), words, (), date(2026, 2, 1), {}, is_cut=False, ocr_pages=pages)
+        assert found == expected, name
+    found = await ask_text(workers, seal(files["a.png"]), QUESTION, filename="a.png", tenant_id="tnt_1")
+    assert found == NoText("format")
+
+
+async def test_models_that_cannot_be_loaded_are_an_outage_with_their_name(workers: ZygoteSandbox, seal: Seal) -> None:
+    result = await workers.run("match_text", seal(b"text"), filename="a.txt", tenant_id="tnt_1", ocr=["nosuch"])
+    assert isinstance(result, NoWorker)
+    assert "esseract" in result.why
+
+
 class _Worker:
     """A sandbox whose only worker returns this result."""
 
@@ -66,6 +96,7 @@ async def _ask(result: RunResult, seal: Seal) -> TextAnswer | NoText:
 
 def _reply(**payload: object) -> Completed:
     honest = {"found": [0], "words": 3, "languages": ["en"], "date": "2026-01-02", "identifiers": {}, "cut": False}
+    honest["ocr_pages"] = 0
     return Completed(honest | payload, 1.0)
 
 
@@ -91,6 +122,8 @@ def _reply(**payload: object) -> Completed:
         (_reply(identifiers={"us_ssn": 1}), "damaged"),
         (_reply(identifiers=["iban"]), "damaged"),
         (_reply(cut=1), "damaged"),
+        (_reply(ocr_pages=11), "damaged"),
+        (_reply(ocr_pages=True), "damaged"),
         (Completed({"why": "<b>why</b>"}, 1.0), "damaged"),
         (Completed({}, 1.0), "damaged"),
         (Completed({"why": "encrypted"}, 1.0), "encrypted"),

@@ -1,13 +1,19 @@
 """Contexts that judge the text of documents: what is refused, what the sender reads, and that no text is kept."""
 
+import io
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
+import pytest
+
+from sluice_inspect.ocr.languages import installed_languages
+from sluice_inspect.text_questions import Language
 from tests.api import tus
 from tests.api.responses import assert_rejected, data
 from tests.api.samples import docx_file, noise, pdf, picture
 from tests.api.test_sanitising import docm
+from tests.required import UNDER_CI
 from tests.rows import each_row
 from tests.service import ApiClient
 
@@ -23,6 +29,15 @@ def ruled(**text: Any) -> dict[str, Any]:
 
 def page(text: str) -> bytes:
     return pdf(b"BT /F1 24 Tf 72 700 Td (" + text.encode() + b") Tj ET")
+
+
+def scan(text: str) -> bytes:
+    from PIL import Image, ImageDraw  # noqa: PLC0415  (loaded when a test needs it)
+
+    page, file = Image.new("L", (600, 200), 250), io.BytesIO()
+    ImageDraw.Draw(page).text((60, 60), text, fill=30, font_size=40)
+    page.save(file, "PNG")
+    return file.getvalue()
 
 
 def validated(client: ApiClient, context: str, name: str, content: bytes) -> dict[str, Any]:
@@ -76,6 +91,27 @@ def test_files_without_text_fail_only_rules_that_need_some(client: ApiClient) ->
         assert_rejected(refused, "missing_text")
         assert "could not read any text" in refused.json()["report"]["message"]
         data(client.upload(name, content, context=other), 201)
+
+
+@pytest.mark.skipif(
+    "en" not in installed_languages() and not UNDER_CI,
+    reason="Tesseract is not installed: apt-get install tesseract-ocr",
+)
+def test_scan_is_read_by_ocr_and_one_without_text_has_its_own_sentence(client: ApiClient) -> None:
+    context = client.create_context(policies=ruled(must_contain=[NUMBER], ocr=["en"]))
+    stored = client.upload("a.png", scan("Invoice No: 7"), context=context)
+    assert data(client.get(f"/reports/{stored.headers['sluice-report-id']}"))["text"]["ocr_pages"] == 1
+    refused = client.upload("b.png", picture(), context=context)
+    assert_rejected(refused, "missing_text")
+    assert "in this picture or scan" in refused.json()["report"]["message"]
+
+
+def test_ocr_in_a_language_that_is_not_installed_is_refused_with_what_to_install(client: ApiClient) -> None:
+    missing = next(iter(sorted(set(get_args(Language)) - installed_languages())))
+    context = client.create_context(policies=ruled(min_words=1))
+    refused = client.patch(f"/contexts/{context}", {"policies": ruled(min_words=1, ocr=[missing])})
+    assert refused.status_code == 422
+    assert f"OCR for {missing}; its operator can install tesseract-ocr tesseract" in refused.json()["errors"][0]
 
 
 def test_text_policy_in_quarantine_mode_and_dry_run(client: ApiClient) -> None:

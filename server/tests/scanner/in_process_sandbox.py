@@ -35,7 +35,14 @@ class InProcessSandbox:
         return ""
 
     async def run(
-        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+        self,
+        job: Job,
+        sealed: Sealed,
+        *,
+        filename: str,
+        tenant_id: str,
+        buffer: SharedBuffer | None = None,
+        **_: object,
     ) -> RunResult:
         self.asked.append((job, filename, tenant_id))
         if self.result is not None:

@@ -28,7 +28,14 @@ class SandboxWithLiar(InProcessSandbox):
     """A sandbox in which the children of `ten_liar` were taken over and call every file clean."""
 
     async def run(
-        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+        self,
+        job: Job,
+        sealed: Sealed,
+        *,
+        filename: str,
+        tenant_id: str,
+        buffer: SharedBuffer | None = None,
+        **_: object,
     ) -> RunResult:
         if tenant_id == "ten_liar":
             return Completed(NOTHING_FOUND, ms=1.0)

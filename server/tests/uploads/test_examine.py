@@ -34,7 +34,14 @@ class FakeSandbox(InProcessSandbox):
         self._given = given or {}
 
     async def run(
-        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+        self,
+        job: Job,
+        sealed: Sealed,
+        *,
+        filename: str,
+        tenant_id: str,
+        buffer: SharedBuffer | None = None,
+        **_: object,
     ) -> RunResult:
         assert buffer is None
         self.asked.append((job, filename, tenant_id))

@@ -35,7 +35,14 @@ class WalkingSandbox(InProcessSandbox):
         self._members = members
 
     async def run(
-        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+        self,
+        job: Job,
+        sealed: Sealed,
+        *,
+        filename: str,
+        tenant_id: str,
+        buffer: SharedBuffer | None = None,
+        **_: object,
     ) -> RunResult:
         assert buffer is not None
         os.pwrite(buffer.fd, b"".join(pack_member(f"{digest[0]}", b"", b"", digest) for digest in self._members), 0)

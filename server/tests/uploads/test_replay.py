@@ -297,6 +297,7 @@ def test_texts_are_judged_again_by_rules_that_ask_no_more_than_was_asked() -> No
         (Text(must_contain=[number.model_copy(update={"pattern": "x"})]), Unknown.NOT_READ),
         (Text(identifiers=["us_ssn"]), Unknown.NOT_READ),
         (Text(max_age_days=90, date_labels=["as of"]), Unknown.NOT_READ),
+        (Text(must_contain=[number], ocr=["en"]), Unknown.NOT_READ),
     ):
         assert judge_again(read, rejected(Reason.MISSING_TEXT), earlier, policies(text=text)) == after
     assert judge_again(WHOLE, ACCEPTED, RULES, earlier) is Unknown.NOT_READ

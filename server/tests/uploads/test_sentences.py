@@ -237,6 +237,7 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
         for key, params, fact, text in (
             ("missing_text.named", {"name": "number"}, TextFact(words=9), NUMBERED),
             ("missing_text.unread", {}, TextFact(), NUMBERED),
+            ("missing_text.illegible", {}, TextFact(ocr_pages=2), NUMBERED),
             ("missing_text.short", {}, TextFact(words=2), Text(min_words=3)),
             ("forbidden_text.named", {"name": "draft"}, TextFact(found=("draft",)), NO_DRAFT),
             ("wrong_language.plain", {}, TextFact(languages=("fr",)), Text(languages=["en"])),

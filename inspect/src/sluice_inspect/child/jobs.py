@@ -127,8 +127,9 @@ def _check_and_scan(fd: int, filename: str, *, legibility: bool = False) -> Mapp
 def match_text(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
     """Return what the text of the file contains of what the question in `buffer` names; nothing of the text itself."""
     from sluice_inspect.document_text import matching
+    from sluice_inspect.ocr import pages
 
-    return matching.match_text(fd, filename, buffer.read())
+    return matching.match_text(fd, filename, buffer.read(), pages.loaded())
 
 
 def read_kind_terms(fd: int, filename: str) -> Mapping[str, object]:
@@ -220,6 +221,7 @@ def preload() -> None:
     late_imports.load_all()
     from sluice_inspect import inspection
     from sluice_inspect.document_text import kinds, matching
+    from sluice_inspect.ocr import pages  # loads no model
     from sluice_inspect.previews import preview
     from sluice_inspect.sanitise import sanitising
     from sluice_inspect.threats import digests
@@ -235,11 +237,19 @@ def preload() -> None:
     sanitising.preload()
     matching.preload()
     kinds.preload()
+    pages.loaded()
 
 
 def load_checks(names: Sequence[str]) -> None:
     """Have these checks of the operator's own made after the check of each file."""
     checks.load(names)
+
+
+def load_ocr(names: Sequence[str]) -> None:
+    """Have pictures and scanned pages read by OCR in languages of these names, in this process alone."""
+    from sluice_inspect.ocr import pages
+
+    pages.load(names)
 
 
 def load_rules(serialized: bytes, version: str) -> None:

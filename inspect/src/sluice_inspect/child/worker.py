@@ -38,6 +38,9 @@ class JobModule(Protocol):
     def load_checks(self, names: Sequence[str]) -> None:
         """Load the operator's own checks of these names. Raise whatever is wrong with them."""
 
+    def load_ocr(self, names: Sequence[str]) -> None:
+        """Load the models of OCR for languages of these names. Raise whatever is wrong with them."""
+
     def load_rules(self, serialized: bytes, version: str) -> None:
         """Use the operator's compiled rules from now on. Raise whatever is wrong with them."""
 
@@ -54,12 +57,19 @@ def load_jobs(name: str) -> JobModule:
     return cast("JobModule", module)
 
 
-def serve(sock: socket.socket, jobs: JobModule, *, level: Level, address_space: int) -> None:
-    """Confine this process to `level`, say hello, then reply to requests until the server hangs up or recycles it."""
+def serve(sock: socket.socket, jobs: JobModule, *, level: Level, address_space: int, ocr: Sequence[str] = ()) -> None:
+    """Confine this process to `level`, say hello, then reply to requests until the server hangs up or recycles it.
+
+    With `ocr`, the models for languages of these names are loaded before.
+    """
     try:
+        if ocr:
+            before = memory_in_use()[0]
+            jobs.load_ocr(ocr)
+            address_space += memory_in_use()[0] - before
         confinement.confine(level, address_space=address_space)
-    except confinement.ConfinementError as error:
-        protocol.send(sock, protocol.pack(protocol.HELLO, {"failed": str(error)}))
+    except (OSError, AttributeError, confinement.ConfinementError) as error:
+        protocol.send(sock, protocol.pack(protocol.HELLO, {"failed": str(error)[:_ERROR_TEXT_MAX]}))
         return
     protocol.send(sock, protocol.pack(protocol.HELLO, {"level": level, "pid": os.getpid()}))
     idle_peak = _peak_bytes()

@@ -241,7 +241,8 @@ class Zygote:
                 worker.send_samples(sock, self._jobs, cast("int | None", order["most"]))
             else:
                 level = cast("Level", order["level"])  # the server sends nothing else
-                worker.serve(sock, self._jobs, level=level, address_space=self._address_space)
+                ocr = cast("list[str]", order.get("ocr", []))
+                worker.serve(sock, self._jobs, level=level, address_space=self._address_space, ocr=ocr)
             status = 0
         finally:
             os._exit(status)

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
+
+from sluice_inspect.report import Limits
+from sluice_inspect.source import Source
+
+
+class ReadsPictures(Protocol):
+    """Reads the text of pictures and of scanned pages of one file, as many as it has time for."""
+
+    def read_picture(self, source: Source, format_name: str, limits: Limits) -> str:
+        """Return the text of a picture. Raise an `InspectionError` if it cannot be drawn."""
+
+    def read_page(self, page: Any) -> str:
+        """Return the text of a page of PDFium."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +24,7 @@ class Extent:
     """The most that is read of one document; what is behind it is left out.
 
     `markup_bytes` are those of web pages and mails, whose text may come late; `pages` are also slides; `cells` are of a
-    row. `has_margins`: headers, footers and notes are read too.
+    row. `has_margins`: headers, footers and notes are read too. Without `pictures`, those are not read.
     """
 
     characters: int
@@ -21,6 +34,7 @@ class Extent:
     rows: int
     cells: int
     has_margins: bool
+    pictures: ReadsPictures | None = None
 
 
 BEGINNING: Final = Extent(

@@ -62,6 +62,19 @@ _LETTERS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (
 )
 # The words that most texts in these languages have.
 FREQUENT_WORDS: Final = frozenset().union(*_FREQUENT.values())
+# Letters that are not of a language. A text with many of them is in a related one: Hungarian, Croatian, Bulgarian.
+_FOREIGN: Final[Mapping[str, re.Pattern[str]]] = {
+    **{
+        language: re.compile(f"[^a-z{letters}]")
+        for language, letters in {
+            "cs": "áčďéěíňóřšťúůýž", "da": "æøåé", "de": "äöüß", "en": "é", "es": "áéíóúüñ", "fr": "àâæçéèêëîïôœùûüÿ",
+            "it": "àèéìíîòóùú", "nl": "áéèëíïóöü", "pl": "ąćęłńóśźż", "pt": "áâãàçéêíóôõúü", "ro": "ăâîșțşţ",
+            "sv": "åäöé", "tr": "çğıöşüâîû",
+        }.items()
+    },
+    "ru": re.compile("[\u0452-\u04ff]"),
+    "uk": re.compile("[ыэёъўјљњћђџ]"),
+}  # fmt: skip
 # Letters of scripts, of which each has one language here, or none that is known.
 _SCRIPTS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (
     ("ko", re.compile("[\uac00-\ud7a3]")),
@@ -89,18 +102,23 @@ _LISTED_LEAST: Final = 2  # different ones of the table
 _SHARE_LEAST: Final = 0.14  # of the words of a part
 _LEAD: Final = 1.15  # over the second language
 _SIGNS_LEAST: Final = 8
+_FOREIGN_MOST: Final = 0.03  # of the words of a part
 _OF_FIRST: Final = 0.25  # of the parts in the most frequent language
+_KNOWN_LEAST: Final = 0.25  # of all parts
 
 
 def languages_of(text: str) -> tuple[Language, ...]:
     """Return the languages of a normalised text without case, the most frequent first; none if they are not known.
 
-    A language is one of them if it has a quarter as many parts of the text as the most frequent one.
+    A language is one of them if it has a quarter as many parts of the text as the most frequent one. None is known if
+    less than a quarter of the text is in known ones, as the small print of a page in another language.
     """
     step = max(_PART, len(text) // _PARTS_MOST)
     found = Counter(
         language for at in range(0, len(text), step) if (language := _language_of(text[at : at + _PART])) is not None
     )
+    if found.total() * step < _KNOWN_LEAST * len(text):
+        return ()
     return tuple(language for language, count in found.most_common() if count >= _OF_FIRST * max(found.values()))
 
 
@@ -131,5 +149,8 @@ def _by_words(words: list[str]) -> Language | None:
         different[language] += len(set(marked))
     (best, score), (_other, second) = scores.most_common(2)
     is_clear = score >= max(_HITS_LEAST, _SHARE_LEAST * len(words), _LEAD * second)
-    is_listed = len(_FREQUENT[best] & hits.keys()) >= _LISTED_LEAST
-    return best if is_clear and is_listed and different[best] >= _DIFFERENT_LEAST else None
+    is_listed = len(_FREQUENT[best] & hits.keys()) >= _LISTED_LEAST and different[best] >= _DIFFERENT_LEAST
+    if not (is_clear and is_listed):
+        return None
+    foreign = sum(_FOREIGN[best].search(word) is not None for word in words)
+    return best if foreign <= _FOREIGN_MOST * len(words) else None

@@ -12,6 +12,10 @@ _HYPHENS: Final = re.compile("[\ufffe\x02][\\r\\n ]*")
 _INVISIBLE: Final = dict.fromkeys(map(ord, "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"))
 # Words are normalised one by one, in parts: the order of many marks on one letter takes quadratic time.
 _WORD: Final = re.compile(r"[^\s]{1,200}")
+# A space between signs of Chinese or Japanese: they have none between words, and the end of a line may be anywhere.
+_BETWEEN_SIGNS: Final = re.compile(
+    "(?<=[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f]) (?=[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f])"
+)
 
 
 def normalised(text: str) -> str:
@@ -25,3 +29,8 @@ def normalised(text: str) -> str:
 def folded(text: str) -> str:
     """Return a normalised text without the difference of upper and lower case."""
     return text.lower() if text.isascii() else normalised(text.casefold())
+
+
+def compact(text: str) -> str:
+    """Return a normalised text without the spaces between signs of Chinese or Japanese."""
+    return text if text.isascii() else _BETWEEN_SIGNS.sub("", text)

@@ -30,7 +30,8 @@ from sluice_inspect.text.xmlsafe import StopParsing, XmlTarget
 
 _RECORDS_MOST: Final = 200_000
 _MARGINS: Final = ("header", "footer", "footnotes", "endnotes")  # parts of a document beside its body
-_MARGINS_MOST: Final = 50  # of each kind
+_DIAGRAM: Final = "diagramdata"  # of the words in a diagram
+_PARTS_MOST: Final = 50  # of each kind
 _WORD_FIELD: Final = re.compile(r"\x13[^\x13-\x15]*(?:\x14|\x15)")  # the instruction of a field, up to what it shows
 _WORD_MARKS: Final = str.maketrans(
     {"\r": "\n", "\x0b": "\n", "\x0c": "\n", "\x07": "\t", "\x15": "", "\x01": "", "\x08": ""}
@@ -221,8 +222,8 @@ def _word(source: Source, limits: Limits, extent: Extent) -> str:
     if package.main is None:
         return ""
     package.read(package.main, text)
-    for kind in _MARGINS if extent.has_margins else ():
-        for part in islice(package.related(package.main, kind), _MARGINS_MOST):
+    for kind in (_DIAGRAM, *(_MARGINS if extent.has_margins else ())):
+        for part in islice(package.related(package.main, kind), _PARTS_MOST):
             if not text.is_full:
                 text.parts.append("\n")
                 package.read(part, text)
@@ -241,6 +242,9 @@ def _slides(source: Source, limits: Limits, extent: Extent) -> str:
         if text.is_full:
             break
         package.read(slide, text)
+        for diagram in islice(package.related(slide, _DIAGRAM), _PARTS_MOST):
+            if not text.is_full:
+                package.read(diagram, text)
         text.parts.append("\n")
     return "".join(text.parts)
 

@@ -7,6 +7,7 @@ from typing import Final
 from sluice_inspect.document_text import office, texts
 from sluice_inspect.document_text.extent import Extent
 from sluice_inspect.document_text.pdf import pdf_text
+from sluice_inspect.format import Family
 from sluice_inspect.inspection import identify
 from sluice_inspect.office.default_password import decrypted
 from sluice_inspect.report import Limits, Unsupported
@@ -32,6 +33,8 @@ def _read(source: Source, filename: str, extent: Extent, limits: Limits) -> str:
     found, content_type = identify(source, filename, limits)
     if found is not None and found.name in _READERS:
         return _READERS[found.name](source, limits, extent)
+    if found is not None and found.family is Family.PICTURE and extent.pictures is not None:
+        return extent.pictures.read_picture(source, found.name, limits)
     if found is None and source.size and is_plain_text(source):
         read = texts.mail_text if content_type == "message/rfc822" else texts.plain_text
         return read(source, limits, extent)

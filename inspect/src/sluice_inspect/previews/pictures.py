@@ -44,8 +44,11 @@ _SAMPLE_BYTES: Final = 5  # that OpenJPEG needs for each
 _SAMPLES_MOST: Final = 700_000_000
 
 
-def draw_picture(source: Source, format_name: str, side: int, limits: Limits) -> Image.Image:
-    """Return the picture, its longer side at most `side` pixels. Raise an `InspectionError` if it cannot be drawn."""
+def draw_picture(source: Source, format_name: str, side: int, limits: Limits, *, frame: int = 0) -> Image.Image:
+    """Return the picture, its longer side at most `side` pixels. Raise an `InspectionError` if it cannot be drawn.
+
+    `frame` is the number of a page of a TIFF; behind the last, raise `Corrupt`.
+    """
     if format_name == "heic":
         shown = shown_picture(source, limits) or first_frame(source, "mov")
         if shown is None:
@@ -55,7 +58,7 @@ def draw_picture(source: Source, format_name: str, side: int, limits: Limits) ->
         AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # the sandbox allows no more
     plugin = _PLUGINS[format_name]
     try:
-        return _draw(source, source.open(), plugin, side, limits)
+        return _draw(source, source.open(), plugin, side, limits, frame=frame)
     except Corrupt as error:
         if plugin in _DRAWN_ALONE:
             return _draw(source, _DRAWN_ALONE[plugin](source), plugin, side, limits)
@@ -92,9 +95,11 @@ def fit(picture: Image.Image, side: int) -> Image.Image:
     return small if small.size == size else small.resize(size, Image.Resampling.LANCZOS)
 
 
-def _draw(source: Source, stream: BinaryIO, plugin: str, side: int, limits: Limits) -> Image.Image:
+def _draw(source: Source, stream: BinaryIO, plugin: str, side: int, limits: Limits, *, frame: int = 0) -> Image.Image:
     try:
         with pillow(limits), Image.open(stream, formats=[plugin]) as picture:
+            if frame:
+                picture.seek(frame)
             require_within_limits(limits, *picture.size)
             if plugin == "WEBP" and picture.width * picture.height > _WEBP_PIXELS_MOST:
                 raise TooComplex("the WebP is larger than its decoder has memory for")

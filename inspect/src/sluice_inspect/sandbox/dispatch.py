@@ -115,13 +115,14 @@ class Scheduler:
 
 @dataclass(frozen=True, slots=True)
 class FileJob:
-    """One job on one file."""
+    """One job on one file. With `ocr`, it needs a worker of its own that has the models for these languages."""
 
     job: Job
     sealed: Sealed
     filename: str
     tenant_id: str
     buffer: SharedBuffer | None
+    ocr: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ class Dispatcher:
 
     async def _run(self, job: FileJob, *, is_small: bool) -> RunResult:
         retry = False
-        if is_small and job.buffer is None and job.sealed.size <= _BATCHED_BYTES:
+        if is_small and job.buffer is None and not job.ocr and job.sealed.size <= _BATCHED_BYTES:
             result, retry = await self._enqueue(job)
             if not retry:
                 return result
@@ -320,7 +321,8 @@ class Dispatcher:
     async def _try(self, job: FileJob, deadline: float, *, fresh: bool) -> tuple[RunResult, bool]:
         """Run a job in one worker; return its result, and whether an earlier file may be to blame for it."""
         pool = await self._current_pool(deadline)
-        worker = await pool.acquire(job.tenant_id, fresh=fresh)
+        acquiring = pool.spawn_with_ocr(job.tenant_id, job.ocr) if job.ocr else pool.acquire(job.tenant_id, fresh=fresh)
+        worker = await acquiring
         was_used = worker.served > 0
         reusable = False
         started = time.perf_counter()
@@ -328,7 +330,7 @@ class Dispatcher:
             (pending,) = self._submit(worker, [job])
             reply = require_sealed(await pending, job.buffer)
             ms = (time.perf_counter() - started) * 1000
-            reusable = is_reusable(reply)
+            reusable = is_reusable(reply) and not job.ocr
             exit_status = await pool.supervisor.exit_status(worker) if isinstance(reply, Exited) else None
         finally:
             if reusable:

@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 from sluice_inspect.child.protocol import Level
 from sluice_inspect.child.shared_buffer import SharedBuffer
+from sluice_inspect.ocr.languages import installed_languages
 from sluice_inspect.sandbox.dispatch import Dispatcher, FileJob, Scheduler
 from sluice_inspect.sandbox.launch import DEFAULT_JOBS, EarlyZygote, connect_zygote, launch_zygote, private_file
 from sluice_inspect.sandbox.pool import WorkerPool
@@ -190,10 +191,17 @@ class ZygoteSandbox:
         return fault
 
     async def run(
-        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+        self,
+        job: Job,
+        sealed: Sealed,
+        *,
+        filename: str,
+        tenant_id: str,
+        buffer: SharedBuffer | None = None,
+        ocr: Sequence[str] = (),
     ) -> RunResult:
         """Run one job; see `Sandbox.run`. Scans of the same bytes at the same time are one if there are rules."""
-        file_job = FileJob(job, sealed, filename, tenant_id, buffer)
+        file_job = FileJob(job, sealed, filename, tenant_id, buffer, tuple(ocr))
         if job != "scan" or self._rules is None:
             return await self._run(file_job)
         shared = self._shared.get(file_job)
@@ -252,6 +260,7 @@ class ZygoteSandbox:
                 "waiting": self._scheduler.waiting + self._dispatcher.queued,
                 "restarts": self._restarts,
                 "memory_bytes": self._limits.memory_bytes,
+                "ocr": " ".join(sorted(installed_languages())) or "none",
             },
         )
 

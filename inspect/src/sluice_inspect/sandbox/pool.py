@@ -4,6 +4,7 @@ A worker belongs to one tenant from its first file on.
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from sluice_inspect.child.protocol import Level
 from sluice_inspect.sandbox.supervisor import Supervisor, Worker, WorkerUnavailable
@@ -53,6 +54,12 @@ class WorkerPool:
         worker = self._take_idle(None if fresh else tenant_id) or self._take_idle(None) or await self._spawn()
         worker.tenant_id = tenant_id
         self._keep_spare()
+        return worker
+
+    async def spawn_with_ocr(self, tenant_id: str, names: Sequence[str]) -> Worker:
+        """Return a worker with the models of OCR for one file, until `discard`. Raise `WorkerUnavailable`."""
+        worker = await self._spawn(names)
+        worker.tenant_id = tenant_id
         return worker
 
     def release(self, worker: Worker) -> None:
@@ -111,7 +118,7 @@ class WorkerPool:
                 return worker
         return None
 
-    async def _spawn(self) -> Worker:
+    async def _spawn(self, ocr: Sequence[str] = ()) -> Worker:
         """Return a new worker; end the longest idle one for it when the pool is full."""
         if self._closed:
             raise WorkerUnavailable("the sandbox is closing")
@@ -121,7 +128,7 @@ class WorkerPool:
         try:
             while True:
                 generation = self._generation
-                worker = await self.supervisor.spawn(self._level)
+                worker = await self.supervisor.spawn(self._level, ocr=ocr)
                 worker.generation = generation
                 if generation == self._generation:
                     break

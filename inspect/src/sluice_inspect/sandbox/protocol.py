@@ -1,6 +1,6 @@
 """The contract of the sandbox: jobs, their limits, their results, and the `Sandbox` protocol."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -230,12 +230,20 @@ class Sandbox(Protocol):
         ...
 
     async def run(
-        self, job: Job, sealed: Sealed, *, filename: str, tenant_id: str, buffer: SharedBuffer | None = None
+        self,
+        job: Job,
+        sealed: Sealed,
+        *,
+        filename: str,
+        tenant_id: str,
+        buffer: SharedBuffer | None = None,
+        ocr: Sequence[str] = (),
     ) -> RunResult:
         """Run `job` on the bytes. A worker is only ever reused for files of the same tenant.
 
         The caller owns and closes `buffer`. Its content is sealed if the result is `Completed`, and meaningless
-        otherwise. Never raises for anything that the file or the worker does. Cancelling the call kills the worker.
+        otherwise. With `ocr`, the worker has the models of OCR for languages of these names, and works on no other
+        file. Never raises for anything that the file or the worker does. Cancelling the call kills the worker.
         """
         ...
 

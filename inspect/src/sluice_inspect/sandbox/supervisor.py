@@ -114,16 +114,16 @@ class Supervisor:
         """Confine a child that has loaded no parser, and end it. Raise `WorkerUnavailable` if that is not possible."""
         self.kill(await self.spawn(level, unloaded=True))
 
-    async def spawn(self, level: Level, *, unloaded: bool = False) -> Worker:
+    async def spawn(self, level: Level, *, unloaded: bool = False, ocr: Sequence[str] = ()) -> Worker:
         """Return a new worker, confined to `level`; `unloaded`, it need not have a parser. Raise `WorkerUnavailable`.
 
-        If cancelled, no worker is left behind.
+        With `ocr`, it has loaded the models of OCR for languages of these names. If cancelled, no worker is left behind.
         """
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise WorkerUnavailable(f"no socket for a new worker: {error}") from error
-        number, exited = self._fork(level, theirs, unloaded=unloaded)
+        number, exited = self._fork(level, theirs, unloaded=unloaded, ocr=ocr)
         worker = Worker(number, Channel(ours), exited)
         try:
             hello = await worker.channel.hello(_SPAWN_SECONDS)
@@ -174,6 +174,7 @@ class Supervisor:
         *,
         unloaded: bool = False,
         most: int | None = None,
+        ocr: Sequence[str] = (),
     ) -> "tuple[int, asyncio.Future[ExitStatus | None]]":
         number = next(self._numbers)
         exited = self._loop.create_future()
@@ -182,7 +183,14 @@ class Supervisor:
         else:
             exited.set_result(None)
         with theirs:
-            self._send({"fork": number, "level": level, "unloaded": unloaded, "most": most}, theirs.fileno())
+            order: dict[str, object] = {
+                "fork": number,
+                "level": level,
+                "unloaded": unloaded,
+                "most": most,
+                "ocr": list(ocr),
+            }
+            self._send(order, theirs.fileno())
         return number, exited
 
     def _send(self, order: dict[str, object], *fds: int) -> None:

@@ -30,6 +30,8 @@ def is_found(text: str, *phrases: str, pattern: str | None = None) -> bool:
     ("ﬁnal oﬀer", "FINAL OFFER", 1),
     ("cafe\u0301", "CAFÉ", 1),
     ("请提供发票号码和日期", "发票号码", 1),
+    ("このユーザーの名前", "ユーザー", 1),
+    ("注入式\n漏洞", "注入式漏洞", 1),  # the end of a line is no end of a word
     ("Rechnung Nr. 7", "nr.", 1),
     ("a(b", "a(b", 1),
     ("a+b", "a.b", 0),
@@ -47,6 +49,15 @@ def test_pattern_is_found_anywhere_whatever_the_case() -> None:
 @each_row("language", PARAGRAPHS)
 def test_language_of_a_paragraph_is_known(language: str) -> None:
     assert languages_of(folded(normalised(PARAGRAPHS[language]))) == (language,)
+
+
+def test_language_that_is_not_distinguished_is_not_taken_for_a_related_one_or_for_that_of_small_print() -> None:
+    icelandic = (
+        "Hver maður er borinn frjáls og jafn öðrum að virðingu og réttindum. Menn eru gæddir vitsmunum og samvisku, og "
+        "ber þeim að breyta bróðurlega hverjum við annan. Allir eiga rétt til lífs, frelsis og mannhelgi. "
+    )
+    assert languages_of(folded(normalised(icelandic))) == ()
+    assert languages_of(folded(normalised(icelandic * 20 + PARAGRAPHS["en"]))) == ()
 
 
 def test_every_language_of_a_document_in_twelve_is_found_and_none_of_a_table() -> None:

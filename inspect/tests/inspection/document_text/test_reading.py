@@ -5,8 +5,13 @@ import io
 import docx
 import openpyxl
 import pikepdf
+import pptx
 import pytest
+from docx.opc.packuri import PackURI as DocxUri
+from docx.opc.part import Part as DocxPart
 from pikepdf import Name
+from pptx.opc.package import Part as SlidesPart
+from pptx.opc.packuri import PackURI as SlidesUri
 
 from sluice_inspect.document_text.extent import Extent
 from sluice_inspect.document_text.matching import _EXTENT
@@ -50,6 +55,21 @@ def test_headers_footers_and_notes_of_a_document_are_read() -> None:
     document.save(file)
     found = read(file.getvalue(), "a.docx")
     assert [words in found for words in ("A letter", "Invoice number 7", "Bank account")] == [True] * 3
+
+
+def test_text_of_diagrams_is_read() -> None:
+    data = '<dgm:dataModel xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><dgm:ptLst><dgm:pt modelId="1"><dgm:t><a:p><a:r><a:t>Merged into</a:t></a:r></a:p></dgm:t></dgm:pt></dgm:ptLst></dgm:dataModel>'
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/diagramData"
+    content_type = "application/vnd.openxmlformats-officedocument.drawingml.diagramData+xml"
+    slides, document = pptx.Presentation(), docx.Document()
+    slide = slides.slides.add_slide(slides.slide_layouts[6]).part
+    slide.relate_to(SlidesPart(SlidesUri("/ppt/diagrams/data1.xml"), content_type, slide.package, data.encode()), kind)
+    body = document.part
+    body.relate_to(DocxPart(DocxUri("/word/diagrams/data1.xml"), content_type, data.encode(), body.package), kind)
+    for name, made in (("a.pptx", slides), ("a.docx", document)):
+        file = io.BytesIO()
+        made.save(file)
+        assert read(file.getvalue(), name).split() == ["Merged", "into"], name
 
 
 def test_rows_of_a_workbook_beyond_a_page_are_read_and_repeated_text_is_bounded() -> None:

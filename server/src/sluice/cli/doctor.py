@@ -202,6 +202,7 @@ async def _sandbox_and_scanner(
     from sluice.wiring.refusal import StartRefused
     from sluice.wiring.sandbox import make_sandbox, sandbox_health
     from sluice_inspect.format import missing_readers
+    from sluice_inspect.sandbox.ocr import try_ocr
 
     try:
         sandbox = make_sandbox(settings, launched)
@@ -212,6 +213,8 @@ async def _sandbox_and_scanner(
     async def examine_sandbox() -> "Sequence[EngineHealth]":
         await sandbox.start()
         health = await sandbox_health(sandbox)
+        if fault := await try_ocr(sandbox):
+            health = replace(health, state=EngineState.DEGRADED, detail=fault)
         return [replace(health, detail="; ".join(filter(None, (health.detail, *missing_readers()))))]
 
     async def examine_scanner() -> "Sequence[EngineHealth]":

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from sluice_inspect.text_questions import Identifier, Language, Question, Words
+from sluice_inspect.text_questions import OCR_LANGUAGES_MOST, Identifier, Language, Question, Words
 
 _MIME_PATTERN: Final = r"^[a-z]+/(\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$"
 _LARGEST_BYTES: Final = 500 * 1_048_576
@@ -425,6 +425,18 @@ class Text(Policy):
         AfterValidator(lambda names: sorted(set(names))),
     ] = Field(default_factory=list)
 
+    ocr: Annotated[
+        list[Language],
+        Field(
+            max_length=OCR_LANGUAGES_MOST,
+            title="Languages of scans and pictures, such as de en; empty: they are not read",
+            description="Languages (ISO 639-1) in which pictures and scanned pages are read by OCR, the most frequent "
+            "first; without any, they are not read. The service needs Tesseract with the data for each.",
+            exclude_if=lambda value: not value,
+        ),
+        AfterValidator(lambda codes: list(dict.fromkeys(codes))),
+    ] = Field(default_factory=list)
+
     @model_validator(mode="after")
     def _require_rule(self) -> "Text":
         names = [each.name for each in self.named]
@@ -455,6 +467,7 @@ class Text(Policy):
         return (
             all(each in earlier.named for each in self.named)
             and set(self.identifiers) <= set(earlier.identifiers)
+            and self.ocr == earlier.ocr
             and (not self.asks_date or (earlier.asks_date and self.date_labels == earlier.date_labels))
         )
 

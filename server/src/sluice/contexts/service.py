@@ -34,10 +34,14 @@ from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
 from sluice.outgoing.addresses import require_reachable
 from sluice.outgoing.signature import new_secret
+from sluice_inspect.ocr.languages import packages
+from sluice_inspect.text_questions import Language
 
 # Returns the bytes of the largest file that is scanned completely, None if there is no limit or none is known. Unless
 # files of the given size are known to be scanned, it is measured; the second argument limits the wait, in seconds.
 FindScanLimit = Callable[[int, float], Awaitable[int | None]]
+# Returns the languages that OCR reads here.
+FindOcrLanguages = Callable[[], Collection[Language]]
 _SCAN_LIMIT_SECONDS = 10.0  # clamd takes some seconds to scan the largest file
 OLD_SECRET_LIFE: Final = timedelta(hours=24)
 _BATCH: Final = 500
@@ -79,7 +83,8 @@ class Draft:
 class Contexts:
     """The contexts of all tenants, one tenant at a time. None may accept files that are too large to be scanned.
 
-    External checks need a `sealer` for their secrets; `allowed` are the hosts that the operator listed.
+    External checks need a `sealer` for their secrets; `allowed` are the hosts that the operator listed. `ocr_languages`
+    finds the languages that contexts may have pictures read in.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class Contexts:
         sealer: Sealer | None = None,
         allowed: Collection[str] = (),
         resolve: Resolve = addresses_of,
+        ocr_languages: FindOcrLanguages = tuple,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -98,12 +104,14 @@ class Contexts:
         self._sealer = sealer
         self._allowed = allowed
         self._resolve = resolve
+        self._ocr_languages = ocr_languages
 
     async def create(self, by: AuditAction, draft: Draft) -> Context:
         """Create an active context.
 
-        Raise `ContextExists`, `Invalid` (unknown bucket, files too large to be scanned) or `BucketInactive`.
+        Raise `ContextExists`, `Invalid` (unknown bucket, files too large to be scanned, no OCR) or `BucketInactive`.
         """
+        self._require_ocr(NO_POLICIES, draft.policies)
         if draft.scan_for_viruses:
             await self._require_scannable(draft.max_file_size_mb)
         await self._require_reachable(draft.external_checks)
@@ -150,7 +158,7 @@ class Contexts:
     async def change(self, by: AuditAction, context_key: str, changes: Mapping[str, Any]) -> Context:
         """Change the named fields and no others.
 
-        Raise `NotFound`, `Invalid` (unknown bucket, files too large) or `BucketInactive`.
+        Raise `NotFound`, `Invalid` (unknown bucket, files too large, no OCR) or `BucketInactive`.
         """
         tenant_id, now = by.tenant_id, self._clock()
         if not changes:
@@ -167,6 +175,7 @@ class Contexts:
                 before = await repository.find(connection, tenant_id, context_key, to_change=True)
                 if before is None:
                     raise NotFound
+                self._require_ocr(before.policies, changes.get("policies", before.policies))
                 if "storage_config_id" in changes:
                     await _require_bucket(connection, tenant_id, changes["storage_config_id"])
                 # Unless another request changed the size since it was checked.
@@ -203,6 +212,7 @@ class Contexts:
         if "external_checks" in changes:
             drafts = [_unsealed(draft) for draft in changes["external_checks"]]
             changes = {**changes, "external_checks": tuple(drafts)}
+        self._require_ocr(context.policies, changes.get("policies", context.policies))
         context = replace(context, **changes)
         if context.scan_for_viruses and not changes.keys().isdisjoint(_SCAN_FIELDS):
             await self._require_scannable(context.max_file_size_mb)
@@ -230,6 +240,17 @@ class Contexts:
             return ()
         limit = await self._find_scan_limit(found[0].max_file_size_mb * BYTES_PER_MB, 0)
         return () if limit is None else [each for each in found if each.max_file_size_mb * BYTES_PER_MB > limit]
+
+    def _require_ocr(self, before: Policies, after: Policies) -> None:
+        """Raise `Invalid` for languages that OCR is now asked for, and that it does not read here."""
+        asked, had = [() if each.text is None else each.text.ocr for each in (after, before)]
+        installed = self._ocr_languages() if asked else ()
+        missing = [each for each in asked if each not in installed and each not in had]
+        if missing:
+            raise Invalid(
+                f"policies.text.ocr: this service has no OCR for {', '.join(missing)}; its operator can install "
+                f"{' '.join(('tesseract-ocr', *packages(missing)))}"
+            )
 
     async def _require_reachable(self, drafts: Iterable[ExternalCheckDraft]) -> None:
         """Raise `Invalid` for a URL that is never dialled."""

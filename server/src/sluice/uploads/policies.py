@@ -136,8 +136,9 @@ _TextFinding = tuple[Reason, Finding]
 def _unread(text: TextFact, policy: Text) -> _TextFinding | None:
     if text.words or not (policy.must_contain or policy.min_words):
         return None
-    detail = f"no text was read: {NO_TEXT.get(text.why, text.why)}"
-    return Reason.MISSING_TEXT, (detail, {"words": 0}, {"words": {"min": policy.min_words or 1}})
+    why = "OCR found none in it" if text.ocr_pages else NO_TEXT.get(text.why, text.why)
+    found = {"words": 0, "ocr_pages": text.ocr_pages} if text.ocr_pages else {"words": 0}
+    return Reason.MISSING_TEXT, (f"no text was read: {why}", found, {"words": {"min": policy.min_words or 1}})
 
 
 def _missing(text: TextFact, policy: Text) -> _TextFinding | None:

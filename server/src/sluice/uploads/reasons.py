@@ -284,7 +284,7 @@ WORDS: Final = MappingProxyType(
         Reason.MISSING_TEXT: Words(
             "something is missing in the text of the document",
             "The text of the document does not contain what the context's policy text asks for, has fewer words, or "
-            "cannot be read, as that of a scan. The report has the names of what is missing, never the text.",
+            "cannot be read, as that of a scan without OCR. The report has the names of what is missing, never the text.",
             check="policy.text",
         ),
         Reason.FORBIDDEN_TEXT: Words(

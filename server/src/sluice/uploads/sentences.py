@@ -175,6 +175,8 @@ def _of_text(rejection: Rejection) -> Sentence:
     match found:
         case {"missing": [name, *_others]} | {"found": [name, *_others]}:
             key, params = "named", {"name": name}
+        case {"words": 0, "ocr_pages": _}:
+            key = "illegible"
         case {"words": words}:
             key = "short" if words and rejection.reason is Reason.MISSING_TEXT else "unread"
         case {"age_days": None}:

@@ -30,7 +30,9 @@ async def read_text(
 ) -> TextFact:
     """Return what a policy asks about the text of a file. Raise `ServiceUnavailable` if there is no worker."""
     try:
-        answer = await ask_text(sandbox, sealed, policy.question(today), filename=filename, tenant_id=tenant_id)
+        answer = await ask_text(
+            sandbox, sealed, policy.question(today), filename=filename, tenant_id=tenant_id, ocr=policy.ocr
+        )
     except TextUnavailable as fault:
         log.warning("check_unavailable", tenant_id=tenant_id, why=str(fault))
         raise ServiceUnavailable("file checker") from fault
@@ -43,6 +45,7 @@ async def read_text(
         age_days=None if answer.newest is None else max(0, (today - answer.newest).days),
         identifiers=answer.identifiers,
         is_cut=answer.is_cut,
+        ocr_pages=answer.ocr_pages,
     )
 
 

@@ -309,7 +309,7 @@ class TextFact:
 
     `why` says why there is no text: `format`, `damaged`, `encrypted` or `too_complex`. `found` are the names of what
     the policy searches and the text contains. `age_days` is that of the newest date behind a label, None without one.
-    `is_cut`: there is more text than is read.
+    `is_cut`: there is more text than is read. `ocr_pages` counts the pictures and pages that were read by OCR.
     """
 
     why: str = ""
@@ -319,6 +319,7 @@ class TextFact:
     age_days: int | None = None
     identifiers: Mapping[str, int] = field(default_factory=dict)
     is_cut: bool = False
+    ocr_pages: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from sluice.wiring.start import (
     make_folder,
     secret_file,
 )
+from sluice_inspect.ocr.languages import installed_languages
 from sluice_inspect.sandbox import Sandbox
 from sluice_inspect.sandbox.rules import compile_kept_rules, compile_rules
 from sluice_inspect.threats import RULES_VERSION
@@ -309,7 +310,9 @@ def make_contexts(
             await scanner.find_scan_limit(seconds, size)
         return scanner.scan_limit
 
-    return Contexts(database, find_scan_limit=find_scan_limit, sealer=sealer, allowed=allowed)
+    return Contexts(
+        database, find_scan_limit=find_scan_limit, sealer=sealer, allowed=allowed, ocr_languages=installed_languages
+    )
 
 
 async def scanner_healths(scanner: Scanner, contexts: Contexts, *, named: bool = False) -> Sequence[EngineHealth]:

@@ -141,7 +141,14 @@ class TextOut(ResponseBody):
     found: list[str] = Field(description="The names of what the policy searches that are in it.")
     age_days: int | None = Field(description="Days since the newest date behind a label; null if none was found.")
     identifiers: dict[str, int] = Field(description="How many numbers of each kind that the policy names are in it.")
-    is_cut: bool = Field(description="Whether it has more than 1,000,000 characters, of which the rest was not read.")
+    is_cut: bool = Field(
+        description="Whether it has more text than was read: more than 1,000,000 characters, or more pages than OCR reads."
+    )
+    ocr_pages: int = Field(
+        0,
+        exclude_if=lambda pages: not pages,
+        description="How many pictures and scanned pages were read by OCR. Left out if none were.",
+    )
 
 
 class ComparedOut(ResponseBody):

@@ -1,0 +1,1 @@
+"""OCR: the text of pictures and of scanned pages, read by Tesseract where it is installed."""
