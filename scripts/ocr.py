@@ -164,7 +164,11 @@ def _phrases(page: Page, language: str) -> Sequence[str]:
     chance = random.Random(page.name)  # noqa: S311  (a choice for a measurement)
     found: list[str] = []
     for line in page.text.splitlines():
-        words = re.findall(r"[^\W_]{6}", line) if language == "ja" else re.findall(r"[^\W_]+ [^\W_]+", line)
+        words = (
+            re.findall("[\u3041-\u30fa\u4e00-\u9fff]{6}", line)
+            if language == "ja"
+            else re.findall(r"[^\W_]+ [^\W_]+", line)
+        )
         found += words[:1]
     chance.shuffle(found)
     return found[:_PHRASES]

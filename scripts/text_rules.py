@@ -36,7 +36,7 @@ import pptx
 from sluice_inspect.document_text.identifiers import count_identifiers
 from sluice_inspect.document_text.languages import languages_of
 from sluice_inspect.document_text.matching import _EXTENT, answer
-from sluice_inspect.document_text.normal_form import folded, normalised
+from sluice_inspect.document_text.normal_form import compact, folded, normalised
 from sluice_inspect.document_text.reading import read_text
 from sluice_inspect.report import InspectionError, Limits
 from sluice_inspect.source import MemoryBacked
@@ -328,7 +328,7 @@ def _references(folder: Path) -> Mapping[Path, str]:
 
 
 def _spaced(text: str) -> str:
-    return folded(normalised(text))
+    return compact(folded(normalised(text)))
 
 
 def _phrases(text: str, name: str) -> Sequence[str]:

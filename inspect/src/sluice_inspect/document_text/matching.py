@@ -33,7 +33,7 @@ _EXTENT: Final = Extent(
 _PATTERN_MEMORY_BYTES: Final = 8 * 1024**2
 # Letters of scripts that put no space between words; the mark of long vowels is of no script.
 _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\x{30fc}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_EDGE: Final = r"[^\pL\pN\pM]"
+_EDGE: Final = rf"(?:[^\pL\pN\pM]|[{_UNSPACED}])"
 
 
 class Ocr(ReadsPictures, Protocol):

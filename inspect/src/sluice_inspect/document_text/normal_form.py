@@ -12,10 +12,9 @@ _HYPHENS: Final = re.compile("[\ufffe\x02][\\r\\n ]*")
 _INVISIBLE: Final = dict.fromkeys(map(ord, "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"))
 # Words are normalised one by one, in parts: the order of many marks on one letter takes quadratic time.
 _WORD: Final = re.compile(r"[^\s]{1,200}")
-# A space between signs of Chinese or Japanese: they have none between words, and the end of a line may be anywhere.
-_BETWEEN_SIGNS: Final = re.compile(
-    "(?<=[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f]) (?=[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f])"
-)
+# A space beside a sign of Chinese or Japanese: they have none between words, and the end of a line may be anywhere.
+_SIGN: Final = "[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f]"
+_BESIDE_SIGN: Final = re.compile(f"(?<={_SIGN}) | (?={_SIGN})")
 
 
 def normalised(text: str) -> str:
@@ -32,5 +31,5 @@ def folded(text: str) -> str:
 
 
 def compact(text: str) -> str:
-    """Return a normalised text without the spaces between signs of Chinese or Japanese."""
-    return text if text.isascii() else _BETWEEN_SIGNS.sub("", text)
+    """Return a normalised text without the spaces beside signs of Chinese or Japanese."""
+    return text if text.isascii() else _BESIDE_SIGN.sub("", text)

@@ -31,6 +31,8 @@ def is_found(text: str, *phrases: str, pattern: str | None = None) -> bool:
     ("cafe\u0301", "CAFÉ", 1),
     ("请提供发票号码和日期", "发票号码", 1),
     ("このユーザーの名前", "ユーザー", 1),
+    ("PayPalで支払う", "paypal", 1),
+    ("Web アプリ", "Webアプリ", 1),
     ("注入式\n漏洞", "注入式漏洞", 1),  # the end of a line is no end of a word
     ("Rechnung Nr. 7", "nr.", 1),
     ("a(b", "a(b", 1),
