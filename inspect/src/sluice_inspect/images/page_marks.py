@@ -30,8 +30,9 @@ _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
 _SHADOW: Final = 0.7  # size of the shadow in a hole at most, as a share of the other part of it
 _TWICE: Final = 18.0  # millimetres of two holes that overlap, at most
 _DISC: Final = 4.0, 10.0  # millimetres of one hole, with the cells at its border
-_DISCS_SURE: Final = 4  # of holes that are near each other
-_ROUND: Final = 0.85  # share of it and of a disc together that both have
+_DISCS_SURE: Final = 3  # of holes that are near each other
+_DISCS_ALIGNED: Final = 2.5  # millimetres by which so many are out of line
+_ROUND: Final = 0.82  # share of it and of a disc together that both have
 _HOLES_APART: Final = 17.0  # millimetres between punched holes at least: letters are nearer
 _REGULAR: Final = 3  # holes at even distances that need not be symmetric
 _REGULAR_APART: Final = 60.0  # millimetres between them
@@ -40,7 +41,7 @@ _TINY: Final = 2.35  # millimetres of a tiny one of two, with the cells at its b
 _HOLES_LEAST: Final = 6.8  # the same of tiny ones, on long paper
 _HOLE: Final = 2.05  # millimetres of one of them, with the cells at its border
 _HOLE_DARK: Final = 120.0  # levels
-_WIRE_LEAST: Final = 8.8  # the same of its wire: shorter lines are strokes
+_WIRE_LEAST: Final = 7.6  # the same of its wire: shorter lines are strokes
 _WIRE_SLIM: Final = 6.0  # times as long as its width, with its shadow
 _WIRE_WAVES: Final = 0.15  # millimetres by which its middle is off a straight line
 _BLUE: Final = 0.15  # share of the contrast of ink by which it takes more of the red light
@@ -55,6 +56,7 @@ _CROSSING: Final = 30.0  # levels of the mark where two folds cross, at most
 _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its border
 _BLURRED: Final = 1.7  # times as large as that are some for their blur
 _SPECK_CORE: Final = 1.0  # millimetres of what is half as dark as the darkest of such a speck
+_OUTERMOST: Final = 2.6  # millimetres of the border of a page, with a cell
 _PAIR_CORE: Final = 0.8  # the same of two beside each other among a few
 _LARGE: Final = 1.5  # times as large as that are some of many, with what compression leaves around them
 _DUSTY: Final = 4  # specks of which some may be that large
@@ -201,12 +203,7 @@ def _specks(page: Page, parts: list[Part], most: float) -> list[Part]:
     alone, pairs = [], []
     contrasts = np.array([part.contrast for part in parts])
     boxes = np.array([(part.left, part.top, part.right, part.bottom) for part in parts]).reshape(-1, 4)
-    sizes = np.maximum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
-    # Compression and the grid of its cells make a speck larger than its core.
-    near_most = np.flatnonzero((sizes > most) & (sizes <= _BLURRED * most)) if len(parts) <= _SPECKS_MOST else ()
-    for index in near_most:
-        if _core(page, parts[index]) <= max(_SPECK_CORE, 3 / page.scale):
-            sizes[index] = most
+    sizes = _sizes(page, parts, most)
     size_of = {id(part): float(size) for part, size in zip(parts, sizes, strict=True)}
     for index, part in enumerate(parts):
         if sizes[index] > _LARGE * most:
@@ -232,6 +229,36 @@ def _specks(page: Page, parts: list[Part], most: float) -> list[Part]:
         least = _PAIR_CORE if len(specks) < _MANY else math.inf
         specks = alone + [part for part in pairs if _core(page, part) <= max(least, 2.5 / page.scale)]  # by chance
     return specks if len(specks) <= _SPECKS_MOST and not is_grid(specks) and not _is_list(specks) else []
+
+
+def _sizes(page: Page, parts: list[Part], most: float) -> NDArray[np.float64]:
+    """Return the longer side of each part: `most` for a larger one with the core of a speck, infinite for a stroke."""
+    sizes = np.array([max(part.width, part.height) for part in parts], dtype=np.float64)
+    if len(parts) <= _SPECKS_MOST:
+        # Compression and the grid of its cells make a speck larger than its core.
+        for place in np.flatnonzero((sizes > most) & (sizes <= _BLURRED * most)).tolist():
+            if _core(page, parts[place]) <= max(_SPECK_CORE, 3 / page.scale):
+                sizes[place] = most
+    for index, part in enumerate(parts):
+        if sizes[index] <= most and _is_cut_stroke(page, part, most):
+            sizes[index] = math.inf
+    return sizes
+
+
+def _is_cut_stroke(page: Page, part: Part, most: float) -> bool:
+    """Return whether a tiny dark part is the end of a stroke that begins in the border, which is not examined."""
+    height, width = (side / page.scale for side in page.masked.shape)
+    if min(part.left, part.top, width - part.right, height - part.bottom) > _OUTERMOST or part.contrast < _FAINT:
+        return False
+    around = page.levels[_taken(page, part, _OUTERMOST)[0]]
+    off = max_over_channels(np.abs(around - np.median(around, axis=(0, 1))))
+    rows, columns = np.nonzero(off > 0.5 * part.contrast)
+    if not len(rows):
+        return False
+    # What reaches the edge itself is of the scanner.
+    long = max(np.ptp(rows), np.ptp(columns)) / page.scale
+    is_inside = rows.min() > 0 and columns.min() > 0 and rows.max() < len(off) - 1 and columns.max() < off.shape[1] - 1
+    return bool(is_inside and long > most)
 
 
 def _core(page: Page, part: Part) -> float:
@@ -491,10 +518,16 @@ def _holes(page: Page, parts: list[Part], width: float, height: float) -> list[P
     round_ones = [
         part
         for part in parts
-        if 3.5 <= part.width <= _TWICE
-        and 3.5 <= part.height <= _TWICE
-        and 0.5 < part.width / part.height < 2  # some are punched twice
-        and part.size * part.unit**2 > 0.15 * part.width * part.height
+        if max(part.width, part.height) <= _TWICE
+        and (
+            (
+                min(part.width, part.height) >= 3.5
+                and 0.5 < part.width / part.height < 2  # some are punched twice
+                and part.size * part.unit**2 > 0.15 * part.width * part.height
+            )
+            # Of one before a light lid only the shadow is dark.
+            or (min(part.width, part.height) >= 2 and max(part.width, part.height) >= 4 and _is_disc(page, part))
+        )
         and not _is_shadow(part, parts)
     ]
     holes = []
@@ -504,6 +537,8 @@ def _holes(page: Page, parts: list[Part], width: float, height: float) -> list[P
                 part for part in round_ones if 4 < (depth - part.centre[across] if near else part.centre[across]) < 24
             ]
             discs = [part for part in row if _is_disc(page, part)]
+            if len(discs) >= _DISCS_SURE and np.ptp([part.centre[across] for part in discs]) < _DISCS_ALIGNED:
+                holes += discs
             is_near = any(abs(a.centre[along] - b.centre[along]) < _HOLES_APART for a, b in combinations(row, 2))
             if is_near and len(discs) < max(_DISCS_SURE, len(row) / 2):  # a page may be punched twice
                 continue
