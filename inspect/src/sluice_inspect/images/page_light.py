@@ -28,7 +28,7 @@ _MONOTONY: Final = 0.6  # share of the changes of light on a crumpled page that 
 FACET: Final = 0.13  # share by which the parts of a clearly crumpled page differ in brightness
 FACET_FAINT: Final = 0.04  # the same if no crease is a mark: hills in fog differ by more
 _EVENLY_LIT: Final = 0.94  # share of a page without shadows that is a smooth surface
-_UNSEEN: Final = 0.009, 0.015  # shares of the light that a reader does not see where it has no edge, in 95 % and 99 %
+_UNSEEN: Final = 0.012  # share of the light that a reader does not see where it has no edge
 _NEARLY_LIT: Final = 0.75  # the same if the rest is faintly darker
 _DARKER_FAINT: Final = 0.06  # share of the light that is missing there
 _LIGHTER_FAINT: Final = 0.01  # share of such a page that is brighter than that surface
@@ -96,7 +96,7 @@ def is_lit_paper(page: Page, *, is_text: bool = False) -> bool:
         lit = float((np.abs(rest) <= off).mean())
         if (
             lit >= _EVENLY_LIT
-            or (np.percentile(np.abs(rest), (95, 99)) <= np.add(_UNSEEN, light.grain)).all()
+            or float(np.percentile(np.abs(rest), 99)) <= _UNSEEN
             or (lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
             or _is_shadowed(rest, off, _SHADOW)
         ):
