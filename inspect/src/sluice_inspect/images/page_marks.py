@@ -264,7 +264,7 @@ def _is_cut_stroke(page: Page, part: Part, most: float) -> bool:
 def _core(page: Page, part: Part) -> float:
     """Return the longer side of the box of what of a part is at least half as dark as its darkest point."""
     box, _ = _taken(page, part, 0.0)
-    off = page.off[box]
+    off = page.off_in(box)
     rows, columns = np.nonzero(off > 0.5 * off.max(initial=1.0))
     return float(max(np.ptp(rows), np.ptp(columns)) + 1) / page.scale if len(rows) else 0.0
 
@@ -489,7 +489,7 @@ def _is_long_in(part: Part, corner: Part) -> bool:
 
 def _is_shaded(page: Page, part: Part) -> bool:
     """Return whether much of a part is between its own brightness and the paper's, as no drawn line is."""
-    off = page.off[_taken(page, part, 0.0)[0]]
+    off = page.off_in(_taken(page, part, 0.0)[0])
     seen = off > _SHADED[0] * part.contrast
     return bool(seen.any() and (off[seen] < _SHADED[1] * part.contrast).mean() > _SHADED[2])
 
@@ -675,7 +675,7 @@ def _is_blue(page: Page, part: Part) -> bool:
     if page.levels.shape[2] < 3:
         return False
     box, _ = _taken(page, part, 0.0)
-    dark = page.off[box] > 0.5 * part.contrast
+    dark = page.off_in(box) > 0.5 * part.contrast
     if not dark.any():
         return False
     own, paper = (plane[box][dark].mean(axis=0) for plane in (page.levels, page.background))

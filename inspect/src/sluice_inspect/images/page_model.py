@@ -59,8 +59,12 @@ class Page:
     @property
     def off(self) -> NDArray[np.float32]:
         """The largest difference of a channel to the background, nothing where it is explained."""
-        worst = max_over_channels(np.abs(self.levels - self.background))
-        worst[self.masked] = 0
+        return self.off_in(np.s_[:, :])
+
+    def off_in(self, box: tuple[slice, slice]) -> NDArray[np.float32]:
+        """Return the same for a box of the page alone."""
+        worst = max_over_channels(np.abs(self.levels[box] - self.background[box]))
+        worst[self.masked[box]] = 0
         return worst
 
     @property
