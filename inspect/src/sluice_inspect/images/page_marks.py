@@ -612,7 +612,7 @@ def _staples(page: Page, parts: list[Part], width: float, height: float) -> list
                 if (width - part.left if right else part.right) < 34
                 and (height - part.top if low else part.bottom) < 34
             ]
-            pairs = _pairs_of_holes(corner, width, height)
+            pairs = _pairs_of_holes(page, corner, width, height)
             staples += pairs
             corner = [part for part in corner if all(part is not known for known in pairs)]
             if sum(part.contrast > 25 for part in corner) > 4:
@@ -636,7 +636,7 @@ def _staples(page: Page, parts: list[Part], width: float, height: float) -> list
     return staples
 
 
-def _pairs_of_holes(corner: list[Part], width: float, height: float) -> list[Part]:
+def _pairs_of_holes(page: Page, corner: list[Part], width: float, height: float) -> list[Part]:
     """Return the holes of one or several staples, and their wires: tiny dark dots, each as far from one other as a
     staple is long.
     """
@@ -656,6 +656,8 @@ def _pairs_of_holes(corner: list[Part], width: float, height: float) -> list[Par
         if not _STAPLE[0] < math.dist(one.centre, other.centre) < _STAPLE[1]:
             continue
         between = [wire for wire in wires if _is_between(wire, one, other)]
+        # A page number between two dashes is no wire.
+        between = [wire for wire in between if wire.contrast < _FAINT or _is_wire(page, wire)]
         if _are_alike(one, other) or is_cut or between:
             found |= {id(part): part for part in (one, other, *between)}
     return list(found.values()) if all(id(hole) in found for hole in holes) else []

@@ -158,6 +158,10 @@ def test_spots_are_blank_only_where_a_punch_makes_them(places: list[tuple[int, i
         assert picture_is_blank(grey_picture(with_holes(empty_page(), (28, 256), (28, 446))))
 
 
+def test_page_number_is_no_staple_between_its_holes() -> None:
+    assert not picture_is_blank(scan_judging.draw("page_number", 50004).image.convert("L"))
+
+
 def test_page_number_at_the_middle_of_the_foot_is_no_pair_of_holes() -> None:
     assert not picture_is_blank(scan_judging.draw("page_number", 13002).image.convert("L"))
 
