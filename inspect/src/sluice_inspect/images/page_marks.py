@@ -19,6 +19,7 @@ _FAINTEST: Final = 12.0  # levels of marks that are judged in full resolution al
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
 _BLEEDING_MOST: Final = 26.0  # the same of a box that is blurred even more
 _BLEEDING_BLURRED: Final = 0.1  # share of its levels that its edges have, of something of any shape
+_BLEEDING_TEXT: Final = 0.15  # the same of text that is not all over the page
 _BLEEDING_PARTS: Final = 20  # marks of text, unlike those of a box
 _BOX: Final = 12.0  # millimetres of such a box
 _LINE: Final = 8.0  # millimetres of a line of a table at least
@@ -792,6 +793,8 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
     is_box = any(_is_box(part) for part in parts) or _are_lines(parts)
     if len(parts) < _BLEEDING_PARTS and not is_blurred and not is_box:
         return False
+    if not (is_text or is_box) and share > _BLEEDING_TEXT:
+        return False  # of this side, or it would have been known by the lines all over the page
     if share > (0.3 if is_faint and darker >= _BLEEDING_DARKER[0] and len(parts) >= _BLEEDING_PARTS else 0.2):
         return False
     if share <= 0.2:
