@@ -68,7 +68,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise legible text-rules ocr busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -161,6 +161,9 @@ verdicts: venv ## Score the checks against a folder of labelled files (FOLDER=..
 sanitise: venv-dev ## Sanitise a folder, and look for what is left in the results and for what broke (FOLDER=../shared/corpus ARGS="--removal pixels --list")
 	@$(BIN)/python scripts/sanitise.py $(FOLDER) $(ARGS)
 
+previews: venv-dev ## Draw previews of a folder, and compare them with what poppler, libvips, FFmpeg and LibreOffice draw (FOLDER=../shared/corpus ARGS="--list")
+	@$(BIN)/python scripts/previews.py $(FOLDER) $(ARGS)
+
 legible: venv-dev ## Measure the policy `legible` on drawn pages that are photographed and spoilt (ARGS="FOLDER" or "--count 30")
 	@$(BIN)/python scripts/legible.py $(ARGS)
 
@@ -169,6 +172,9 @@ text-rules: venv-dev ## Measure the rules on text: languages, labels in drawn do
 
 ocr: venv-dev ## Measure OCR on drawn scans and on pictures whose text is known: word errors, time, memory (ARGS="FOLDER --count 3"; Debian: tesseract-ocr, fonts-ipafont-gothic)
 	@$(BIN)/python scripts/ocr.py $(ARGS)
+
+document-kinds: venv-dev ## Measure the policy `document_kind`: precision and recall by the number of examples (FOLDER=... ARGS="--drawn")
+	@$(BIN)/python scripts/document_kinds.py $(FOLDER) $(ARGS)
 
 scans: venv-dev ## Score the blank rule on drawn scans of empty pages and of pages with little on them (ARGS="--judging --count 50")
 	@$(BIN)/python scripts/scans.py $(ARGS)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the servers that the tests start, libarchive and the readers of archives, when they are missing and this is root on Debian; otherwise
-# prints the packages. Never fails: a test whose server is missing is skipped. Arguments are further packages.
+# Installs the servers that the tests start, libarchive, the readers of archives and the fonts of previews, when they are
+# missing and this is root on Debian; otherwise prints the packages. Never fails: a test whose server is missing is skipped. Arguments are further packages.
 set -uo pipefail
 
 have() {
@@ -20,6 +20,8 @@ have() {
     p7zip-full) command -v 7z >/dev/null ;;
     poppler-utils) command -v pdftoppm >/dev/null ;;
     libc-icap-mod-virus-scan) compgen -G '/usr/lib/*/c_icap/virus_scan.so' >/dev/null ;;
+    fonts-dejavu-core) [ -f /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] ;;
+    libfribidi0) PATH=$PATH:/sbin ldconfig -p | grep 'libfribidi\.so\.0' >/dev/null ;;
     clamav-testfiles) [ -d /usr/share/clamav-testfiles ] ;;
     libarchive13) PATH=$PATH:/sbin ldconfig -p | grep 'libarchive\.so\.13' >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
@@ -58,7 +60,7 @@ browser=chromium-headless-shell
 if have chromium && ! have "$browser" || ! grep -qs '^ID=debian' /etc/os-release; then browser=chromium; fi
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles c-icap libc-icap-mod-virus-scan redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full poppler-utils tesseract-ocr unzip busybox "$browser" golang-go zsh fish groff-base openssh-client "$@"; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles c-icap libc-icap-mod-virus-scan redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full poppler-utils tesseract-ocr fonts-dejavu-core libfribidi0 unzip busybox "$browser" golang-go zsh fish groff-base openssh-client "$@"; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] || install_missing "${missing[@]}"

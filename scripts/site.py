@@ -65,6 +65,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "sanitising.md",
         "legible.md",
         "text-rules.md",
+        "document-kind.md",
         "console.md",
         "operations.md",
         "runbooks.md",

@@ -30,6 +30,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "download_url": (
         "http://127.0.0.1:8000/api/v1/downloads/file_01kg8p7t4df8hb6cxy2wns0vqz?expires=1769861100&signature=…"
     ),
+    "example_id": "exm_01kg8pd2m6q9t1sw3k7n5v2x8b",
     "endpoint_id": "whk_01kg8pa3k7n5v2x8b4m6q9t1sw",
     "expires_at": None,
     "expires_in_seconds": 300,
@@ -180,6 +181,15 @@ _ENDPOINT: Final[Mapping[str, Any]] = {
     "secret": "whsec_…",
     "deliveries": 12,
 }
+_EXAMPLE: Final = {
+    "example_id": VALUES["example_id"],
+    "filename": "invoice.pdf",
+    "sha256": VALUES["digest"],
+    "size_bytes": 48_213,
+    "content_type": "application/pdf",
+    "created_at": VALUES["created_at"],
+}
+_KIND: Final = {"state": "ready", "digest": "6a2f4c1d9e8b7035", "cohesion": 41, "words": ["invoice", "vat", "total"]}
 _HASH: Final[Mapping[str, Any]] = {
     "digest": VALUES["digest"],
     "algorithm": "sha256",
@@ -193,6 +203,8 @@ _HASH: Final[Mapping[str, Any]] = {
 IN_SCHEMA: Final[Mapping[str, Mapping[str, Any]]] = {
     **dict.fromkeys(("EndpointOut", "EndpointSecret", "EndpointDeleted", "TestSent", "Recovered"), _ENDPOINT),
     **dict.fromkeys(("HashEntryOut", "HashAdded"), _HASH),
+    "ExamplesOut": {"examples": [_EXAMPLE], "kind": _KIND, "rules_version": 5},
+    "ExampleAdded": {"example": _EXAMPLE, "examples": 4, "kind": _KIND, "rules_version": 5},
     "HashRemoved": {"digest": _HASH["digest"], "removed": True},
     "HashesImported": {
         "import_id": "imp_01kg8pc1m4d8s2w6r9n1b5t3xq",
@@ -396,6 +408,7 @@ LEFT_OUT: Final = frozenset(
         ("FullReport", "external_checks"),
         ("FullReport", "sanitised"),
         ("FullReport", "text"),
+        ("FullReport", "kind"),
         ("SanitisedOut", "original_file_id"),
         ("QuarantinedFile", "sanitised_file_id"),
         ("ContextOut", "external_checks"),
@@ -421,6 +434,9 @@ MESSAGES: Final[Mapping[tuple[str, str], str]] = {
         "/api/v1/contexts/{context_key}/external-checks/{check_name}/rotate-secret",
     ): "Secret of the external check rotated",
     ("patch", "/api/v1/contexts/{context_key}"): "Context updated",
+    ("get", "/api/v1/contexts/{context_key}/examples"): "Examples listed",
+    ("post", "/api/v1/contexts/{context_key}/examples"): "Example added",
+    ("delete", "/api/v1/contexts/{context_key}/examples/{example_id}"): "Example removed",
     ("post", "/api/v1/contexts/{context_key}/replay"): "Change replayed; nothing was changed",
     ("post", "/api/v1/files/upload"): "File uploaded",
     ("post", "/api/v1/files/validate"): "File checked; nothing was stored",

@@ -169,7 +169,7 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
     path = one.path
     for name in (
         *("tenant_id", "context_key", "file_id", "config_id", "api_key_id", "token_id", "locale", "report_id"),
-        *("endpoint_id", "delivery_id", "upload_id", "job_id", "check_name", "digest"),
+        *("endpoint_id", "delivery_id", "upload_id", "job_id", "check_name", "digest", "example_id"),
     ):
         path = path.replace(f"{{{name}}}", str(VALUES[name]))
     method = {"get": "", "head": "--head "}.get(one.method, f"-X {one.method.upper()} ")
@@ -177,7 +177,8 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
     lines = [f"curl {method}{_SERVER}{path}{credential}"]
     if "multipart/form-data" in one.body:
         lines[0] = lines[0].replace(method, "")
-        lines.append("""-F file=@dent.png -F context=claims -F 'metadata={"claim": "2026-0042"}'""")
+        fields = """file=@dent.png -F context=claims -F 'metadata={"claim": "2026-0042"}'"""
+        lines.append(f"-F {'file=@invoice.pdf' if 'metadata' not in str(one.said['requestBody']) else fields}")
     lines += [
         f"-H '{said['name']}: {SENT_HEADERS[said['name']]}'"
         for said in one.said.get("parameters", ())

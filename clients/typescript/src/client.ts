@@ -115,6 +115,12 @@ export class Sluice {
     endHold: (context_key: string) => this.#call("end_context_hold", { path: { context_key } }),
     rotateCheckSecret: (context_key: string, check_name: string) =>
       this.#call("rotate_check_secret", { path: { context_key, check_name } }),
+    examples: (context_key: string) => this.#call("list_examples", { path: { context_key } }),
+    /** Add an example of what a context expects. The file is read, and not kept. */
+    addExample: (context_key: string, file: Blob, options: Pick<FormOptions, "filename" | "signal"> = {}) =>
+      this.#sendForm<Data<"add_example">>(`/api/v1/contexts/${segment(context_key)}/examples`, file, options, {}),
+    removeExample: (context_key: string, example_id: string) =>
+      this.#call("remove_example", { path: { context_key, example_id } }),
     replay: (context_key: string, body: Body<"replay_change">) =>
       this.#call("replay_change", { path: { context_key }, body }),
   };

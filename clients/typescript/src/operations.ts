@@ -6,6 +6,7 @@ import type { operations } from "./schema.js";
 export const NOT_BY_NAME = {
   upload_file: "`upload` sends it, with progress",
   validate_file: "`validate` sends it, with progress",
+  add_example: "`contexts.addExample` sends it as a form",
   create_upload: "`upload` sends it for large files",
   head_upload: "`upload` asks where to continue",
   append_to_upload: "`upload` sends it for each part",
@@ -27,6 +28,8 @@ export const OPERATIONS = {
   hold_context: "PUT /api/v1/contexts/{context_key}/hold",
   rotate_check_secret: "POST /api/v1/contexts/{context_key}/external-checks/{check_name}/rotate-secret",
   end_context_hold: "DELETE /api/v1/contexts/{context_key}/hold",
+  list_examples: "GET /api/v1/contexts/{context_key}/examples",
+  remove_example: "DELETE /api/v1/contexts/{context_key}/examples/{example_id}",
   replay_change: "POST /api/v1/contexts/{context_key}/replay",
   list_files: "GET /api/v1/files",
   get_download_url: "GET /api/v1/files/{file_id}",

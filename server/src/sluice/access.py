@@ -131,6 +131,7 @@ _WEBHOOK: Final = f"{_WEBHOOKS}/{{endpoint_id}}"
 _REDELIVER: Final = "/api/v1/webhook-deliveries/{delivery_id}/redeliver"
 _AUDIT: Final = "/api/v1/audit"
 _MESSAGES: Final = "/api/v1/messages"
+_EXAMPLES: Final = f"{_CONTEXTS}/{{context_key}}/examples"
 _ROTATED_CHECK: Final = f"{_CONTEXTS}/{{context_key}}/external-checks/{{check_name}}/rotate-secret"
 _CHECK_CONTENT: Final = "/api/v1/check-content/{token}"
 _DOWNLOAD: Final = "/api/v1/downloads/{file_id}"
@@ -148,6 +149,9 @@ ROUTE_SCOPES: Final[Mapping[Route, Scope | None]] = MappingProxyType(
         ("POST", _ROTATED_CHECK): Scope.ADMIN,
         ("PUT", f"{_CONTEXTS}/{{context_key}}/hold"): Scope.ADMIN,
         ("DELETE", f"{_CONTEXTS}/{{context_key}}/hold"): Scope.ADMIN,
+        ("GET", _EXAMPLES): Scope.METADATA,
+        ("POST", _EXAMPLES): Scope.ADMIN,
+        ("DELETE", f"{_EXAMPLES}/{{example_id}}"): Scope.ADMIN,
         ("POST", f"{_FILES}/upload"): Scope.UPLOAD,
         ("POST", f"{_FILES}/validate"): Scope.UPLOAD,
         ("POST", _RESUMABLE): Scope.UPLOAD,
@@ -228,6 +232,7 @@ CONTEXT_ROUTES: Final[frozenset[Route]] = frozenset(
     {
         ("GET", _CONTEXTS),
         ("GET", f"{_CONTEXTS}/{{context_key}}"),
+        ("GET", _EXAMPLES),
         ("GET", _REPORTS),
         ("GET", f"{_REPORTS}/{{report_id}}"),
         ("GET", _FILES),
@@ -292,6 +297,8 @@ AUDITED_ROUTES: Final[Mapping[Route, Audited]] = MappingProxyType(
         ("POST", _CONTEXTS): Audited("context.created", "context_key"),
         ("PATCH", f"{_CONTEXTS}/{{context_key}}"): Audited("context.changed", "context_key"),
         ("POST", _ROTATED_CHECK): Audited("context.check_secret_rotated", "context_key"),
+        ("POST", _EXAMPLES): Audited("context.example_added", "context_key"),
+        ("DELETE", f"{_EXAMPLES}/{{example_id}}"): Audited("context.example_removed", "context_key"),
         ("GET", f"{_FILES}/{{file_id}}"): Audited("file.linked", "file_id"),
         ("GET", f"{_FILE}/preview"): Audited("file.previewed", "file_id"),
         ("DELETE", f"{_FILES}/{{file_id}}"): Audited("file.deleted", "file_id"),

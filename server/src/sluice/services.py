@@ -9,6 +9,7 @@ from sluice.contexts.service import Contexts
 from sluice.cors.service import Cors
 from sluice.erasures.service import Erasures
 from sluice.events.service import EventFeed
+from sluice.examples.service import Examples
 from sluice.files.links import LinkSigner
 from sluice.files.service import Files, Quarantine
 from sluice.hash_lists.service import HashLists
@@ -36,6 +37,7 @@ class Services:
     """
 
     contexts: Contexts
+    examples: Examples
     files: Files
     jobs: Jobs
     buckets: Buckets

@@ -227,6 +227,8 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/contexts/{context_key}": {"GET": None, "PATCH": ADMIN},
     "/contexts/{context_key}/replay": {"POST": ADMIN},
     "/contexts/{context_key}/external-checks/{check_name}/rotate-secret": {"POST": ADMIN},
+    "/contexts/{context_key}/examples": {"GET": METADATA, "POST": ADMIN},
+    "/contexts/{context_key}/examples/{example_id}": {"DELETE": ADMIN},
     "/contexts/{context_key}/hold": {"PUT": ADMIN, "DELETE": ADMIN},
     "/files/upload": {"POST": UPLOAD},
     "/files/validate": {"POST": UPLOAD},

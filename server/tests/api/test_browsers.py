@@ -111,6 +111,7 @@ def test_safe_methods_change_nothing(client: ApiClient) -> None:
     ids = webhook_ids(client) | {
         "context_key": context,
         "check_name": "none",
+        "example_id": "exm_none",
         "digest": "0" * 64,
         "file_id": stored["file_id"],
         "report_id": stored["report_id"],

@@ -103,6 +103,7 @@ def target(service_without_probe: Service) -> tuple[ApiClient, dict[str, str]]:
     return client, webhook_ids(client) | {
         "context_key": context,
         "check_name": "none",
+        "example_id": "exm_none",
         "tenant_id": client.tenant_id,
         "api_key_id": client.create_key("metadata").api_key_id,
         "file_id": file_id,

@@ -109,6 +109,7 @@ EMPTY = {"204"}  # of resumable uploads: those with which bytes are still missin
 CREATED = {
     *("uploads", "contexts", "webhook-endpoints", "api-keys", "files/upload"),
     *("files/bulk-delete", "files/bulk-restore", "files/export", "hash-lists", "hash-lists/{digest}/quarantine"),
+    "contexts/{context_key}/examples",
 }
 
 

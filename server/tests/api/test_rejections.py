@@ -27,7 +27,7 @@ from PIL import ImageFilter
 
 from sluice.api.schemas.reports import full_report
 from sluice.contexts.external_checks import ExternalCheckDraft, IfUnavailable
-from sluice.contexts.policies import Mode
+from sluice.contexts.policies import Mode, policies_of
 from sluice.contexts.sanitising import Sanitise, sanitise_of
 from sluice.decisions import DecisionRecord
 from sluice.messages import LOCALES
@@ -35,7 +35,7 @@ from sluice.uploads.examined import ExamineFact
 from sluice.uploads.reasons import WORDS, Reason
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import decide, quarantine_by
-from sluice.uploads.values import ExternalFact, ExternalRule, Facts, PlanFact, Rules, SanitisedFact
+from sluice.uploads.values import ExternalFact, ExternalRule, Facts, KindFact, PlanFact, Rules, SanitisedFact
 from tests.api import samples
 from tests.api.responses import assert_rejected, data
 from tests.inspection.formats.image_samples import encoded, text_page
@@ -240,6 +240,12 @@ JUDGED: Final = {
         Case("note.txt", "while the check is away", samples.TEXT, asked_of("quarantine")),
         replace(FACTS, external=(ExternalFact("invoices", None, 1.0, why="no response within 10 s"),)),
     ),
+    Reason.WRONG_DOCUMENT_KIND: (
+        Case("letter.txt", "among invoices", samples.TEXT, enforced("document_kind")),
+        replace(
+            FACTS, kind=KindFact("ready", None, words=43, similarity=12, shares=("payment",), lacks=("invoice", "vat"))
+        ),
+    ),
     Reason.ORIGINAL_KEPT: (
         Case("photo.jpg", "of which another file was made", b"", {"sanitise": KEEPING.to_json()}),
         replace(FACTS, sanitised=SanitisedFact("00", len(samples.TEXT), stored_file_id="file_1")),
@@ -253,7 +259,9 @@ def test_rejection_by_facts_has_the_recorded_report_and_sentences(reason: Reason
     rules = Rules(1, (), 10_485_760, reject_blank=True, reject_corrupt=True, scan=False, rate=None, quota_bytes=None)
     checks = [ExternalCheckDraft.model_validate(each) for each in case.rules.get("external_checks", ())]
     external = tuple(ExternalRule(each.name, each.mode, each.if_unavailable, "") for each in checks)
-    rules = replace(rules, external_checks=external, sanitise=sanitise_of(case.rules.get("sanitise")))
+    policies = policies_of(case.rules.get("policies"))
+    sanitise = sanitise_of(case.rules.get("sanitise"))
+    rules = replace(rules, external_checks=external, sanitise=sanitise, policies=policies)
     rejection = decide(facts, rules) or quarantine_by(facts, rules)
     assert rejection is not None
     record = DecisionRecord(

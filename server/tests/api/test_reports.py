@@ -30,6 +30,7 @@ NOT_ALWAYS = {
     *("scanners", "yara_rules", "external_checks", "hash_lists", "members_compared", "members_missed"),
     "sanitised",
     "text",
+    "kind",
 }
 FULL_FIELDS = set(FullReport.model_fields) - NOT_ALWAYS
 TOO_LARGE = "(x{1000}){1000}"

@@ -156,7 +156,7 @@ def _use_buckets(client: ApiClient) -> None:
 def _call_every_route(client: ApiClient) -> None:
     """Call every route with known ids and with secrets as ids, and send every secret as a text."""
     known = {"context_key": client.create_context(), "tenant_id": client.tenant_id, "config_id": "bkt_none"}
-    known |= {"check_name": "none", "digest": "0" * 64}
+    known |= {"check_name": "none", "example_id": "exm_none", "digest": "0" * 64}
     known |= {f"{noun}_id": f"{noun}_none" for noun in ("report", "endpoint", "delivery", "upload", "job")}
     known |= {
         "file_id": client.store(context=known["context_key"]),

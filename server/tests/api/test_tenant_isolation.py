@@ -26,7 +26,7 @@ from tests.service import API, ApiClient, Service
 
 pytestmark = pytest.mark.engine
 PREFIXES = {"file": "file", "report": "rep", "api_key": "key", "token": "utk", "endpoint": "whk", "delivery": "dlv"}
-PREFIXES |= {"config": "bkt", "job": "job", "upload": "upl", "tenant": "ten"}
+PREFIXES |= {"example": "exm", "config": "bkt", "job": "job", "upload": "upl", "tenant": "ten"}
 UNKNOWN = {f"{name}_id": f"{prefix}_01hzzzzzzzzzzzzzzzzzzzzzzz" for name, prefix in PREFIXES.items()}
 UNKNOWN |= {"context_key": "never_was", "check_name": "never_was", "digest": "0" * 64}
 EVER = {"since": "2026-01-01T00:00:00Z", "until": "2126-01-01T00:00:00Z"}
@@ -74,8 +74,13 @@ def owner(service: Service) -> Owner:
     stored = data(client.upload(context=context), 201)
     check = {"name": "owned", "url": "http://127.0.0.1:9/check", "if_unavailable": "accept", "timeout_seconds": 1}
     data(client.patch(f"/contexts/{context}", {"external_checks": [check]}))
+    form = {
+        "file": ("a.txt", b"invoice number date customer description quantity price amount total tax terms payment")
+    }
+    added = data(client.request("POST", f"/contexts/{context}/examples", files=form), 201)
     ids = {
         "context_key": context,
+        "example_id": added["example"]["example_id"],
         "check_name": "owned",
         "file_id": stored["file_id"],
         "report_id": stored["report_id"],

@@ -97,6 +97,10 @@ def test_text_is_judged_by_the_rules_in_a_file(check: Sluice, folder: Path, rule
     rules.write_text("policies: {text: {must_contain: [{name: Water, any: [clean water]}]}}")
     result = check("check", folder / "a.pdf", folder / "c.png", folder / "d.txt", "--rules", rules, "--json")
     assert [row["report"]["reason"] for row in result.rows] == [None, "missing_text", None]
+    rules.write_text("policies: {document_kind: {mode: enforce}}")
+    compared = check("check", folder / "d.txt", "--rules", rules)
+    note = "Not compared with examples: the policy document_kind needs a service (--context)."
+    assert (compared.code, compared.out.rstrip().endswith(note)) == (0, True)
     rules.write_text("policies: {text: {languages: [de], min_words: 9}}")
     assert check("check", folder / "d.txt", "--rules", rules, "--json").rows[0]["report"]["reason"] == "missing_text"
 

@@ -24,6 +24,7 @@ def test_app_registers_the_documented_commands() -> None:
     names = "serve work init migrate health doctor audit backup restore migrate-bucket check upload token import demo"
     names += " usage plan apply login logout profiles.list completion man console.login"
     names += " contexts.list contexts.show contexts.create contexts.update contexts.replay contexts.rotate-check-secret"
+    names += " contexts.examples.add contexts.examples.list contexts.examples.remove"
     names += " files.list files.show files.download files.preview files.delete files.restore files.hold files.unhold"
     names += " files.bulk-delete files.bulk-restore files.export jobs.download jobs.list jobs.show jobs.cancel"
     names += " reports.list reports.show events.list events.tail events.forward"

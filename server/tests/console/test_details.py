@@ -7,8 +7,9 @@ import pytest
 
 from tests.api.responses import data
 from tests.api.samples import TEXT, eicar
+from tests.api.test_examples import LETTER, invoice
 from tests.api.test_sanitising import photo
-from tests.console.users import User, match, signed_in
+from tests.console.users import SAME_ORIGIN, User, match, signed_in
 from tests.scanning.waiting import until
 from tests.servers.radosgw import RadosGateway
 from tests.service import ApiClient
@@ -97,6 +98,31 @@ def test_what_was_found_in_a_text_is_shown_with_the_rules_that_asked(client: Api
     shown = ("Its text", "<dt>Found</dt><dd>Invoice &lt;number&gt;</dd>", "found 3 words, expected at least 9")
     assert [text in page for text in shown] == [True] * 3
     assert "Invoice &lt;number&gt;" in admin.get(f"/contexts/{context}").text
+
+
+def test_examples_are_added_shown_and_removed_on_a_page_of_their_context(client: ApiClient, admin: User) -> None:
+    context = client.create_context(policies={"document_kind": {"mode": "enforce"}})
+    assert "files are compared with nothing" in admin.get(f"/contexts/{context}").text
+    path = f"/contexts/{context}/examples"
+    for number in range(4):
+        sent = {"file": (f"invoice {number}.txt", invoice(number))}
+        added = admin.http.post(f"/console{path}", files=sent, headers=SAME_ORIGIN)
+        assert added.status_code == 303
+    refused = admin.http.post(f"/console{path}", files={"file": ("few.txt", b"three words only")}, headers=SAME_ORIGIN)
+    assert (refused.status_code, "expected at least 10 different words" in refused.text) == (422, True)
+    page = admin.get(path).text
+    assert all(
+        text in page for text in ("4 of at most 30", "Files are compared with them", '<span class="tag">invoice<')
+    )
+    example = data(client.get(path))["examples"][0]["example_id"]
+    assert admin.post(f"{path}/remove", example_id=example).status_code == 303
+    page = admin.get(f"/contexts/{context}").text
+    assert "3 documents, which files are compared with" in page
+    assert "<dt>Number of examples</dt><dd><del>4</del><ins>3</ins>" in page
+    report_id = client.upload("letter.txt", LETTER, context=context).headers["sluice-report-id"]
+    page = admin.get(f"/reports/{report_id}").text
+    assert "Compared with the examples" in page
+    assert "grandmother" not in page
 
 
 def test_report_of_a_denied_file_names_the_entry_who_added_it_and_why(client: ApiClient, admin: User) -> None:

@@ -36,6 +36,8 @@ FAILED: Final[dict[str, tuple[dict[str, str], int, str, str]]] = {
     "/contexts/{context_key}/edit": ({"display_name": "", "max_file_size_mb": "901"}, 422, "Edit", 'value="901"'),
     "/contexts/{context_key}/checks": ({"name_1": "kept", "url_1": "ftp://x"}, 422, "External checks", "kept"),
     "/contexts/{context_key}/checks/rotate": ({"name": "none", "sure": "yes"}, 404, "There is nothing here", ""),
+    "/contexts/{context_key}/examples": ({}, 422, "Examples", ""),
+    "/contexts/{context_key}/examples/remove": ({"example_id": "none"}, 404, "There is nothing here", ""),
     "/contexts/{context_key}/try": ({}, 422, "{context_name}", ""),
     "/contexts/{context_key}/hold": ({"reason": LONG}, 422, "{context_name}", LONG),
     "/contexts/{context_key}/unhold": ({}, 303, "", ""),

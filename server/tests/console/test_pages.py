@@ -73,6 +73,8 @@ ROUTES: Final[dict[str, dict[str, str | None]]] = {
     "/contexts/unknown": {"GET": METADATA},
     "/contexts/unknown/edit": {"GET": ADMIN, "POST": ADMIN},
     "/contexts/unknown/try": {"POST": UPLOAD},
+    "/contexts/unknown/examples": {"GET": METADATA, "POST": ADMIN},
+    "/contexts/unknown/examples/remove": {"POST": ADMIN},
     "/contexts/unknown/checks": {"GET": ADMIN, "POST": ADMIN},
     "/contexts/unknown/checks/rotate": {"POST": ADMIN},
     "/contexts/unknown/hold": {"POST": ADMIN},

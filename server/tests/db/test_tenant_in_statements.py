@@ -33,6 +33,7 @@ from sluice.db.statement import Statement
 from sluice.decisions import DecisionFilter
 from sluice.events.catalogue import FilePurged
 from sluice.events.record import StoredEvent
+from sluice.examples import Example
 from sluice.files import FileFilter
 from sluice.files.record import Hold, RetentionRule, Review
 from sluice.hash_lists import EntryFilter, HashEntry
@@ -43,6 +44,7 @@ from sluice.sessions.session import Secret
 from sluice.sessions.user import Role, User
 from sluice.users import Passkey
 from sluice.webhooks.endpoint import Endpoint
+from sluice_inspect.document_kinds import Features
 from tests.rows import each_row
 from tests.uploads.test_snapshot import CONTEXT
 
@@ -360,6 +362,7 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
     "changed": {"evt_1": {}},
     "blanked": [{**dict.fromkeys(_ERASED, "x"), **{name: {} for name in ("actor", "facts", "params")}}],
     "entry": _ENTRY,
+    "example": Example("exm_1", "f", "00", 3, "text/plain", NOW, Features({}, ())),
     "entries": [HashEntry("ten_1", bytes(32), "deny", None, "a", "n", NOW, None)],
     "sums": Counter({("deny", 32): 1}),
     "passkey": Passkey(b"x", "ten_1", "usr_1", b"x", 0, NOW),

@@ -11,6 +11,7 @@ import pytest
 
 from tests.api.responses import data
 from tests.api.samples import picture
+from tests.api.test_examples import invoice_page
 from tests.deployments import Deployments
 from tests.docs.pages import DOCS, blocks, curl_blocks, run_line
 from tests.required import require
@@ -18,7 +19,7 @@ from tests.service import ApiClient, running_service
 
 IDS = (
     *("tenant_id", "context_id", "file_id", "report_id", "config_id", "api_key_id", "token_id", "endpoint_id"),
-    *("delivery_id", "upload_id", "job_id"),
+    *("delivery_id", "upload_id", "job_id", "example_id"),
 )
 
 
@@ -113,6 +114,19 @@ class ExampleRunner:
         sealed = {"secret_sealed": "", "old_secret_sealed": None, "old_secret_until": None}
         self.client.execute_sql("UPDATE contexts SET external_checks = :checks", checks=json.dumps([check | sealed]))
 
+    def prepare_examples(self, example: Example) -> None:
+        """Let the context have four of what it expects when they are listed, which is no change of the page."""
+        if example.title == "Hold context":
+            self.client.execute_sql("UPDATE contexts SET rules_version = rules_version - 5")
+        if example.title != "List examples" or example.response is None:
+            return
+        for number in range(4):
+            files = {"file": (f"{number}.pdf", invoice_page(number))}
+            made = data(self.client.request("POST", "/contexts/claims/examples", files=files), 201)
+            self.real_ids.setdefault(
+                example.response["data"]["examples"][0]["example_id"], made["example"]["example_id"]
+            )
+
     def quarantine(self) -> None:
         """Put the file of the examples into quarantine, wherever the example before left it."""
         file_id = next(real for shown, real in self.real_ids.items() if shown.startswith("file_"))
@@ -131,6 +145,7 @@ def runner(deployments: Deployments, tmp_path_factory: pytest.TempPathFactory) -
     require("curl", "curl", apt="curl")
     folder = tmp_path_factory.mktemp("reference")
     (folder / "dent.png").write_bytes(picture())
+    (folder / "invoice.pdf").write_bytes(invoice_page(5))
     (folder / "hashes.csv").write_text("44d88612fea8a8f36de82e1278abb02f,deny,INC-42\n")
     # Without the worker: a job would be as far as it has come meanwhile.
     with running_service(deployments.fresh("sqlite-local"), BUCKET_PROBE="false", WORKER_INSIDE="false") as service:
@@ -146,7 +161,7 @@ def _shape(value: Any) -> Any:
 
 def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None:
     examples = _examples()
-    assert len(examples) == 82
+    assert len(examples) == 85
     for example in examples:
         if example.title == "Delete bucket":
             # The bucket of the examples is the default by now, and a default bucket cannot be deleted.
@@ -160,6 +175,7 @@ def test_every_example_returns_the_response_shown(runner: ExampleRunner) -> None
         if example.title == "List webhook deliveries":
             runner.deliver()
         runner.prepare_jobs(example.title)
+        runner.prepare_examples(example)
         response = runner.run(example)
         if example.title == "Rotate check secret":
             runner.client.execute_sql("UPDATE contexts SET external_checks = '[]', rules_version = rules_version - 1")
@@ -204,6 +220,7 @@ _VARYING_FIELDS |= {"secret", "old_secret_until", "failing_since", "deliveries",
 _VARYING_FIELDS |= {"next_attempt_at", "attempted_at", "response_headers", "response_body"}
 # What a replay counts depends on earlier uploads: the page shows some, and the test has none.
 _MAPS |= {"would_reject", "because"}
+_VARYING_FIELDS |= {"examples", "example", "rules_version"}
 _VARYING_FIELDS |= {"receipt", "since", "judged", "unchanged", "would_reject", "unknown"}
 
 

@@ -49,6 +49,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
     "bucket.made_default": ("config_id", "another_id"),  # the default cannot be deleted
     "context.check_secret_rotated": ("context_key", "checked_key"),
     "context.held": ("context_key", "free_key"),
+    "context.example_removed": ("context_key", "example_key"),
     "context.unheld": ("context_key", "held_key"),
     "file.held": ("file_id", "free_id"),
     "file.unheld": ("file_id", "held_id"),
@@ -61,6 +62,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
     "job.linked": ("job_id", "export_id"),
 }
 """Actions whose subject is another than that of the others: its name in the path, and among the ids."""
+EXAMPLE: Final = b"an invoice with number, date, customer, quantity, price, amount, total, tax and payment terms"
 HANDED_OUT: Final = {"job.linked", "file.previewed", "file.quarantine_previewed"}
 """Actions that change nothing but the audit log and its counts."""
 FAIL_DELIVERIES: Final = "UPDATE webhook_deliveries SET state = 'failed', due_at = NULL"
@@ -72,6 +74,7 @@ _DELETIONS: Final = (
         "upload_token.revoked",
         "webhook_endpoint.deleted",
         "hash_entry.removed",
+        "context.example_removed",
     ),
 )
 ACTIONS: Final = sorted(
@@ -98,6 +101,9 @@ def owner(deployment: Deployment) -> tuple[ApiClient, Mapping[str, str]]:
         data(client.post("/hash-lists", {"entries": [{"digest": ids["digest"]}]}), 201)
         check = {"name": "policy", "url": "http://127.0.0.1:9/check"}
         ids |= {"checked_key": client.create_context(external_checks=[check]), "check_name": check["name"]}
+        sent = {"files": {"file": ("a.txt", EXAMPLE)}}
+        added = data(client.request("POST", f"/contexts/{ids['checked_key']}/examples", **sent), 201)
+        ids |= {"example_key": ids["checked_key"], "example_id": added["example"]["example_id"]}
         ids |= _kept_ids(client)  # before there is a bucket, in which nothing could be stored
         for name in ("first", "another_id", "config_id"):
             ids[name] = data(client.post(client.buckets, {**NEW_BUCKET, "name": name}), 201)["config_id"]
@@ -144,6 +150,8 @@ def test_an_action_and_its_audit_entry_are_committed_together_or_not_at_all(
                 body = {"context": ids["context_key"]} if action == "upload_token.created" else BODIES.get(action)
                 body = {} if path.endswith("/export") else body
                 sent: dict[str, Any] = {"json": body}
+                if action == "context.example_added":
+                    sent = {"files": {"file": ("b.txt", EXAMPLE + b" more words")}}
                 if action == "hash_list.imported":
                     sent = {"content": "2" * 64, "headers": {"Content-Type": "text/csv"}}
                 with pytest.raises(httpx.TransportError):

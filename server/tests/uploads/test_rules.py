@@ -22,6 +22,7 @@ from sluice.contexts.policies import (
     FilenamePattern,
     Image,
     Legible,
+    LikeExamples,
     Media,
     MinSize,
     Mode,
@@ -43,6 +44,7 @@ from sluice.uploads.values import (
     ExternalRule,
     Facts,
     HashListFact,
+    KindFact,
     PlanFact,
     RateFact,
     Rules,
@@ -87,7 +89,9 @@ RULES = Rules(
             needs_date=True,
             identifiers=["iban"],
         ),
+        document_kind=LikeExamples(mode=Mode.ENFORCE),
     ),
+    kind="00",
     external_checks=(ExternalRule("policy", Mode.ENFORCE, "refuse", "address"),),
 )
 NO_RULES = Rules(1, (), 100, reject_blank=False, reject_corrupt=False, scan=False, rate=None, quota_bytes=None)
@@ -107,6 +111,7 @@ SOUND_FACTS = replace(
     listed=HashListFact(),
     external=(ExternalFact("policy", "accept", 1.0),),
     text=TextFact(found=("number",), words=3, languages=("fr", "en"), age_days=10),
+    kind=KindFact("ready", "00", words=20, similarity=70),
 )
 
 
@@ -120,6 +125,10 @@ ALLOWED = replace(DENIED, list="allow")
 
 def text(**changes: Any) -> dict[str, Any]:
     return {"text": replace(TextFact(found=("number",), words=3, age_days=0), **changes)}
+
+
+def alike(**changes: Any) -> dict[str, Any]:
+    return {"kind": replace(KindFact("ready", "00", words=20, similarity=69), **changes)}
 
 
 def listed(*entries: ListedHash) -> dict[str, Any]:
@@ -177,6 +186,9 @@ BROKEN_RULES: list[tuple[Reason, dict[str, Any]]] = [
     (Reason.OUTDATED_DOCUMENT, text(age_days=11)),
     (Reason.OUTDATED_DOCUMENT, text(age_days=None)),
     (Reason.IDENTIFIER_FOUND, text(identifiers={"iban": 2})),
+    (Reason.WRONG_DOCUMENT_KIND, alike()),
+    (Reason.WRONG_DOCUMENT_KIND, alike(words=9, similarity=None)),
+    (Reason.WRONG_DOCUMENT_KIND, alike(why="format", words=0, similarity=None)),
     (Reason.REJECTED_BY_CHECK, {"external": (ExternalFact("policy", "reject", 1.0),)}),
 ]
 PAIRS = [(one, two) for one, two in combinations(BROKEN_RULES, 2) if not one[1].keys() & two[1].keys()]

@@ -18,6 +18,7 @@ from sluice.contexts.policies import (
     FilenamePattern,
     Image,
     Legible,
+    LikeExamples,
     Media,
     MinSize,
     Mode,
@@ -39,6 +40,7 @@ from sluice.uploads.values import (
     ExternalRule,
     Facts,
     HashListFact,
+    KindFact,
     PlanFact,
     RateFact,
     Rejection,
@@ -244,6 +246,13 @@ CASES: Final[list[tuple[Sentence, dict[str, Any], dict[str, Any]]]] = [
             ("identifier_found.payment_card", {}, TextFact(identifiers={"payment_card": 1}), NUMBERLESS),
             ("identifier_found.iban", {}, TextFact(identifiers={"iban": 1}), NUMBERLESS),
             ("identifier_found.plain", {}, TextFact(identifiers={"iban": 1, "us_ssn": 1}), NUMBERLESS),
+        )
+    ],
+    *[
+        (Sentence(key), {"kind": fact}, {"policies": Policies(document_kind=LikeExamples(mode=Mode.ENFORCE))})
+        for key, fact in (
+            ("wrong_document_kind.plain", KindFact("ready", words=20, similarity=7, lacks=("invoice",))),
+            ("wrong_document_kind.unread", KindFact("ready", words=3)),
         )
     ],
     *[

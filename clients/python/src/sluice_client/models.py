@@ -229,6 +229,43 @@ class ReplayUnknown(Model):
     because: list[ReplayCause]
 
 
+class Example(Model):
+    """An example of what a context expects, by the file that it was read from."""
+
+    example_id: str
+    filename: str
+    sha256: str
+    size_bytes: int
+    content_type: str
+    created_at: datetime
+
+
+class DocumentKind(Model):
+    """What examples have in common. `state` is `ready`, or says why nothing is compared: `few`, `alike`, `different`."""
+
+    state: str
+    digest: str | None
+    cohesion: int
+    words: list[str]
+
+
+class Examples(Model):
+    """The examples of a context, the oldest first."""
+
+    examples: list[Example]
+    kind: DocumentKind
+    rules_version: int
+
+
+class ExampleAdded(Model):
+    """The example that was added, and what all have in common now."""
+
+    example: Example
+    examples: int
+    kind: DocumentKind
+    rules_version: int
+
+
 class Replay(Model):
     """The outcome that earlier uploads would have had."""
 
@@ -360,6 +397,18 @@ class TextFacts(Model):
     is_cut: bool
 
 
+class ComparedFacts(Model):
+    """How alike a file is to the examples of its context, whose words `shares` and `lacks` are."""
+
+    examples: str
+    kind: str | None
+    why: str
+    words: int
+    similarity: int | None
+    shares: list[str]
+    lacks: list[str]
+
+
 class FullReport(SenderReport):
     """The whole report on an upload."""
 
@@ -383,6 +432,7 @@ class FullReport(SenderReport):
     members_missed: str | None = None
     sanitised: Sanitised | None = None
     text: TextFacts | None = None
+    kind: ComparedFacts | None = None
 
 
 class Validated(Model):

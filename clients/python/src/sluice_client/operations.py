@@ -127,6 +127,24 @@ class Contexts(Noun[S]):
         path = f"/contexts/{segment(context_key)}/external-checks/{segment(check_name)}/rotate-secret"
         return Call("POST", path, models.ExternalCheck)
 
+    @operation("list_examples")
+    def examples(self, context_key: str) -> Call[models.Examples]:
+        """Return the examples of what a context expects, and what they have in common."""
+        return Call("GET", f"/contexts/{segment(context_key)}/examples", models.Examples)
+
+    @operation("add_example")
+    def add_example(
+        self, context_key: str, source: Source, *, filename: str | None = None
+    ) -> Flow[models.ExampleAdded]:
+        """Add an example of what a context expects. The file is read, and not kept."""
+        path = f"/contexts/{segment(context_key)}/examples"
+        return self.core.send_form(path, models.ExampleAdded, source, context=None, filename=filename, metadata=None)
+
+    @operation("remove_example")
+    def remove_example(self, context_key: str, example_id: str) -> Call[models.Examples]:
+        """Remove an example, and return those that are left."""
+        return Call("DELETE", f"/contexts/{segment(context_key)}/examples/{segment(example_id)}", models.Examples)
+
     @operation("replay_change")
     def replay(
         self, context_key: str, *, since: str | None = None, **changes: Unpack[models.ContextRules]

@@ -132,6 +132,27 @@ def match_text(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[st
     return matching.match_text(fd, filename, buffer.read(), pages.loaded())
 
 
+def read_kind_terms(fd: int, filename: str) -> Mapping[str, object]:
+    """Return the words and the layout of an example of a kind of documents."""
+    from sluice_inspect.document_text import kinds
+
+    return kinds.read_kind_terms(fd, filename)
+
+
+def learn_kind(fd: int, filename: str) -> Mapping[str, object]:  # noqa: ARG001
+    """Return what the examples have in common whose features are the JSON behind `fd`."""
+    from sluice_inspect.document_text import kinds
+
+    return kinds.learn_kind(fd)
+
+
+def compare_kind(fd: int, filename: str, buffer: SharedBufferWriter) -> Mapping[str, object]:
+    """Return how alike the file is to the kind of documents in `buffer`; nothing of its own text."""
+    from sluice_inspect.document_text import kinds
+
+    return kinds.compare_kind(fd, filename, buffer.read())
+
+
 def _sanitise(fd: int, filename: str, buffer: SharedBufferWriter, removals: AbstractSet[str]) -> Mapping[str, object]:
     from sluice_inspect.sanitise import sanitising
 
@@ -188,6 +209,9 @@ JOBS: Final[Mapping[str, Callable[..., Mapping[str, object]]]] = {
         sanitise_metadata_and_active_content,
         sanitise_pixels,
         match_text,
+        read_kind_terms,
+        learn_kind,
+        compare_kind,
     )
 }
 
@@ -196,7 +220,7 @@ def preload() -> None:
     """Load what a confined worker can no longer load: every parser, and every codec that a file could name."""
     late_imports.load_all()
     from sluice_inspect import inspection
-    from sluice_inspect.document_text import matching
+    from sluice_inspect.document_text import kinds, matching
     from sluice_inspect.ocr import pages  # loads no model
     from sluice_inspect.previews import preview
     from sluice_inspect.sanitise import sanitising
@@ -212,6 +236,7 @@ def preload() -> None:
     preview.preload()
     sanitising.preload()
     matching.preload()
+    kinds.preload()
     pages.loaded()
 
 

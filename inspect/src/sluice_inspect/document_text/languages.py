@@ -60,8 +60,10 @@ _LETTERS: Final[tuple[tuple[Language, re.Pattern[str]], ...]] = (
     ("tr", re.compile("[ğış]")),
     ("uk", re.compile("[іїєґ]")),
 )
+# The words that most texts in these languages have.
+FREQUENT_WORDS: Final = frozenset().union(*_FREQUENT.values())
 # Letters that are not of a language. A text with many of them is in a related one: Hungarian, Croatian, Bulgarian.
-_FOREIGN: Final[Mapping[Language, re.Pattern[str]]] = {
+_FOREIGN: Final[Mapping[str, re.Pattern[str]]] = {
     **{
         language: re.compile(f"[^a-z{letters}]")
         for language, letters in {

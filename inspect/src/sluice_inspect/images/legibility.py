@@ -41,6 +41,7 @@ _PEAK_LEAST: Final = 2.0  # contrast of rows along the lines, as a multiple of t
 _TEXT_TILES_LEAST: Final = 3
 _TEXT_SHARE_LEAST: Final = 0.2  # of the tiles that have any contrast
 _TEXT_SHARE_ENOUGH: Final = 0.4
+_FAINT: Final = 0.3  # contrast of strokes beside the most in the picture
 _BETTER: Final = 2.5  # times as many tiles with lines in the picture at another scale
 _DEGREES_APART_MOST: Final = 2.0
 _LETTER_LEAST, _LETTER_MOST = 3.5, 11.0  # pixels of small letters that a tile shows as lines
@@ -54,6 +55,8 @@ _EDGE_WINDOW: Final = 16
 _WIDTH_MOST: Final = 6.0  # pixels that can be measured in the window
 _ONE_WAY: Final = 0.3  # contrast across the edges of rulings alone, as a share of that along them
 _SHARPEST: Final = 1.3  # pixels from dark to bright at an edge that is as sharp as the pixels allow
+# Letters taken for smaller ones than they are, as columns of a receipt are, must not make sharp edges look blurred.
+_SHARP_LETTER: Final = 13.5  # pixels: edges are compared with letters of this size at least
 _HALF_SHARP: Final = 0.35  # of a letter from dark to bright: the sharpness of 50
 
 
@@ -195,9 +198,13 @@ def _find_text(levels: NDArray[np.uint8], scale: int) -> _Text | None:
             continue
         degrees = turn[list(found)]
         letter = float(np.median(np.concatenate(list(found.values()))))
-        apart = np.median(np.abs(degrees - np.median(degrees)))
         share = len(found) / with_ink
-        is_text = apart <= _DEGREES_APART_MOST and _LETTER_LEAST <= letter <= _LETTER_MOST
+        is_grain = np.median(span[list(found)]) < _FAINT * span.max()  # of a table beside the letters of the page
+        is_text = (
+            not is_grain
+            and np.median(np.abs(degrees - np.median(degrees))) <= _DEGREES_APART_MOST
+            and _LETTER_LEAST <= letter <= _LETTER_MOST
+        )
         if is_text and (best is None or share > best.share):
             centres = [((corners[n][0] + width / 2) * scale, (corners[n][1] + height / 2) * scale) for n in found]
             best = _Text((float(degrees.mean()) + 45) % 90 - 45, letter * scale, share, centres)
@@ -255,7 +262,7 @@ def _sharpness(image: Image.Image, letter: float, centres: list[tuple[float, flo
         scale *= 2  # blurred: wider than the window, or hidden in the noise
     if np.isinf(typical):
         return 0
-    share = math.sqrt(max(0.0, typical**2 - _SHARPEST**2)) * scale / letter
+    share = math.sqrt(max(0.0, typical**2 - _SHARPEST**2)) * scale / max(letter, _SHARP_LETTER)
     return round(100 / (1 + (share / _HALF_SHARP) ** 2))
 
 

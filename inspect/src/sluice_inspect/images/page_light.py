@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Mask, Page, blurred, fitted, powers
+from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Mask, Page, fitted, powers
 from sluice_inspect.images.views import Levels
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _SMOOTH: Final = 0.6  # levels of noise that do not make up for it
 _EVEN: Final = 12.0  # levels between the brightest and the darkest part of a page that need no explanation
 _SECOND_DEGREE: Final = [index for index, (a, b) in enumerate(POWERS) if a + b <= 2]
 _BRIGHT: Final = 90.0  # levels of the brightest part at least
+_FOLDS_MOST: Final = 6
 _TINT: Final = 0.7  # share by which the channels of coloured paper differ at most
 _MONOTONY: Final = 0.6  # share of the changes of light on a crumpled page that go in one direction
 FACET: Final = 0.13  # share by which the parts of a clearly crumpled page differ in brightness
@@ -41,9 +43,11 @@ _LIGHTER: Final = 0.07  # share of such a page that is brighter than that surfac
 _SHADE: Final = 0.024  # share of the light that is missing in a shadow, beyond its outermost part
 _DEEP_SHADOW: Final = 0.24
 _SHADOW: Final = 0.07  # the same where it is darkest
-_SHADOW_EDGES: Final = (1, 2, 3, 4, 6)  # cells that the soft edge of a shadow reaches
-_SHADOW_EDGE_MOST: Final = 0.42  # share of the page that this edge takes: waves have no other parts
-_SHADOW_STEPS: Final = 15
+_SHADOW_EDGES: Final = (0.8, 1.2, 2.0, 2.8, 4.0, 5.6)  # cells of the spread of the soft edge of a shadow
+_SHADOW_EDGE_MOST: Final = 0.42  # share of the page that the edge of a faint one takes: waves have no other parts
+_SHADOW_SURE: Final = 0.09  # share of the light that one takes which is not faint
+_SHADOW_SHARPENED: Final = 1.5
+_SHADOW_STEPS: Final = 12
 _SHADOW_FITTED: Final = 92  # per cent of the cells that fit best, by which a shadow is fitted
 _SHADOW_DEPTH: Final = 0.01  # share of the light that such a shadow takes, at least and at most
 _SHADOW_DEEPEST: Final = 0.7
@@ -132,6 +136,7 @@ def _light_of(page: Page) -> _Light | None:
             return None
     height, width = page.masked.shape
     terms = [powers(x, y)]
+    sides: dict[bool, list[NDArray[np.float64]]] = {False: [], True: []}
     for is_turned, line in page.folds:
         # A page that is turned to the left has its right edge on top.
         place, other, length = (-x, y, width) if is_turned else (y, x, height)
@@ -140,7 +145,11 @@ def _light_of(page: Page) -> _Light | None:
         side, away = np.sign(distance), np.abs(distance)
         # The parts of a folded page face the lamp differently.
         terms += [(side * np.exp(-away / reach))[:, None] for reach in (12, 30)] + [np.exp(-away / 12)[:, None]]
+        terms += [(side * other * np.exp(-away / 30))[:, None]]
+        sides[is_turned].append(side * np.exp(-away / 60))
         used = used & (away > 4)
+    if len(page.folds) <= _FOLDS_MOST:  # where folds cross, each part faces the lamp in its own way
+        terms += [(one * other)[:, None] for one in sides[False] for other in sides[True]]
     if used.sum() < CELLS_LEAST:
         return None
     levels = np.log(np.maximum(values, 1)).reshape(rows, columns)
@@ -183,7 +192,7 @@ def _is_under_shadow(light: _Light, off: float) -> bool:
             start, first = _fitted_shadow(light, few, start, reach)
             shadow = _fitted_shadow(light, terms, start, reach)[1]
             depth, rest = min(first.depth, shadow.depth), shadow.rest
-            if shadow.edge > _SHADOW_EDGE_MOST:
+            if shadow.edge > (_SHADOW_EDGE_MOST if depth < _SHADOW_SURE else 1):
                 continue
             most, more = (float(np.percentile(np.abs(rest[used]), share)) for share in (95, 99))
             is_clear = most <= min(depth / _SHADOW_CLEAR[0], unexplained / _SHADOW_CLEAR[1])
@@ -192,18 +201,16 @@ def _is_under_shadow(light: _Light, off: float) -> bool:
     return False
 
 
-def _fitted_shadow(light: _Light, terms: NDArray[np.float64], is_dark: Mask, reach: int) -> tuple[Mask, _Shadow]:
+def _fitted_shadow(light: _Light, terms: NDArray[np.float64], is_dark: Mask, reach: float) -> tuple[Mask, _Shadow]:
     """Return where the shadow is that fits best.
 
-    The search begins with `is_dark`; the edge of the shadow reaches over `reach` cells.
+    The search begins with `is_dark`; the edge of the shadow is as a normal distribution of `reach` cells.
     """
     values, fitting, depth = light.levels.ravel(), light.used, 0.3
     rest = seen = values
+    down, across = (_spreading(side, reach) for side in light.levels.shape)
     for _ in range(_SHADOW_STEPS):
-        soft = is_dark.reshape(*light.levels.shape, 1).astype(np.float32)
-        for _ in range(3):  # nearly as a normal distribution
-            soft = blurred(soft, reach)
-        seen = soft.ravel().astype(np.float64)
+        seen = (down @ is_dark.reshape(light.levels.shape) @ across.T).ravel()
         both = np.concatenate([terms, (np.log1p(-depth * seen) / math.log1p(-depth))[:, None]], axis=1)
         factors = fitted(both[fitting], values[fitting])
         depth = min(max(-math.expm1(min(float(factors[-1]), 0.0)), _SHADOW_DEPTH), _SHADOW_DEEPEST)
@@ -211,11 +218,25 @@ def _fitted_shadow(light: _Light, terms: NDArray[np.float64], is_dark: Mask, rea
         rest = level - np.log1p(-depth * seen)
         apart = np.abs(rest)
         fitting = light.used & (apart <= np.percentile(apart[light.used], _SHADOW_FITTED))
-        darker = level < math.log1p(-depth / 2)
+        # What is narrower than the edge, such as fingers, and its corners are nowhere half as dark until sharpened.
+        share = np.clip(-np.expm1(level) / depth, -0.2, 1.2).reshape(light.levels.shape)
+        darker = (share + _SHADOW_SHARPENED * (share - down @ share @ across.T)).ravel() > 0.5
         if (darker == is_dark).all():
             break
         is_dark = darker
     return is_dark, _Shadow(depth, float(((seen > 0.05) & (seen < 0.95))[light.used].mean()), rest)
+
+
+@lru_cache(64)
+def _spreading(side: int, reach: float) -> NDArray[np.float64]:
+    """Return the matrix that blurs so many cells as a normal distribution does, as if the outermost went on."""
+    weights = np.exp(-0.5 * np.square((np.arange(side)[:, None] - np.arange(-side, 2 * side)[None]) / reach))
+    weights /= weights.sum(axis=1, keepdims=True)
+    matrix: NDArray[np.float64] = weights[:, side : 2 * side].copy()
+    matrix[:, 0] += weights[:, :side].sum(axis=1)
+    matrix[:, -1] += weights[:, 2 * side :].sum(axis=1)
+    matrix.setflags(write=False)
+    return matrix
 
 
 def _between(values: NDArray[np.float64]) -> float:

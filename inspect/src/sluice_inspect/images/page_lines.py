@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _OUTSIDE: Final = 0.7  # brightness of what lies beyond the edge of a page, as a share of the page's
 _OUTSIDE_MOST: Final = 0.13  # share of a side up to which it reaches
+_SHEET_STEP: Final = 8.0  # levels of the edge of a sheet at least
+_SHEET_SEEN: Final = 0.75  # share of it that is seen
+_SHEET_TILT: Final = 0.03  # by which it is askew at most
+_SHEET_REACH: Final = 2.5  # millimetres on both sides of it
 _LINES_MOST: Final = 12  # lines of one direction from edge to edge that are no print
 _REGULAR_LEAST: Final = 4
 _TILT: Final = 5.0  # millimetres by which such a line is askew at most
@@ -44,6 +48,7 @@ def model_edges(page: Page, *, is_crumpled: bool = False) -> None:
     """Take for background, or mask, the dark edges of a scan, whose brightness is the same all along."""
     depths = []
     outside = _mask_outside(page)
+    _mask_sheet_edges(page, outside)
     for turn, (levels, background, masked) in enumerate(rotations(page)):
         if outside[turn]:
             depths.append(outside[turn] + round(3.5 * page.scale))
@@ -119,6 +124,54 @@ def _mask_outside(page: Page) -> list[int]:
             masked[:depth, part] = True
         depths[-1] = int(lines.max())
     return depths
+
+
+def _mask_sheet_edges(page: Page, known: list[int]) -> None:
+    """Mask the edge of a sheet before a lid or a table that is nearly as bright, and what lies beyond.
+
+    It is a straight line along the edge of the picture, from one end to the other: a step between two tones, or the
+    shadow of the sheet. Only beyond a step all is masked.
+    """
+    for turn, (levels, _, masked) in enumerate(rotations(page)):
+        height, width = masked.shape
+        most, count = int(_OUTSIDE_MOST * height), max(8, round(width / (12 * page.scale)))
+        if known[turn] or most < 8:
+            continue
+        by, tilt_most = max(1, round(0.6 * page.scale)), round(_SHEET_TILT * width / 2)
+        strip = levels[: most + 2 * tilt_most + 4 * by]
+        edges = np.linspace(0, width, count + 1).astype(int)
+        bands = np.stack([np.median(strip[:, a:b], axis=1) for a, b in pairwise(edges)], axis=1)
+        padded = np.pad(bands, ((2 * by, 2 * by), (0, 0), (0, 0)), mode="edge")
+        size = len(bands)
+        near, far = padded[:size], padded[4 * by :]
+        signed = far - near
+        channel = np.abs(signed).argmax(axis=2)[..., None]
+        step = np.take_along_axis(signed, channel, axis=2)[..., 0]
+        shadow = np.maximum(np.minimum(near, far) - bands, 0).max(axis=2)
+        places = (np.arange(count) + 0.5) / count * 2 - 1
+        rows = np.arange(by, min(most, size - tilt_most - 1))
+        least = max(_SHEET_STEP, 1.2 * page.threshold)
+        best: tuple[float, int, int, bool] = (0.0, 0, 0, False)
+        signals = [(greatest_around(np.maximum(sign * step, 0).astype(np.float32), 1), True) for sign in (1, -1)]
+        signals.append((greatest_around(shadow.astype(np.float32), 1), False))
+        for signal, is_step in signals:
+            for tilt in range(-tilt_most, tilt_most + 1, 2):
+                at = rows[:, None] + np.rint(tilt * places).astype(int)
+                along = np.where(at >= 0, signal[np.clip(at, 0, size - 1), np.arange(count)], 0)
+                # At its end the line may leave the picture, or be hidden by a hole.
+                seen = ((along > least) | (at < 0)).mean(axis=1)
+                score = np.where((seen >= _SHEET_SEEN) & ((at >= 0).mean(axis=1) > 0.6), along.mean(axis=1), 0)
+                row = int(score.argmax())
+                if score[row] > best[0]:
+                    best = (float(score[row]), int(rows[row]), tilt, is_step)
+        if not best[0]:
+            continue
+        line = best[1] + best[2] * ((np.arange(width) + 0.5) / width * 2 - 1)
+        down = np.arange(most + 2 * tilt_most)[:, None]
+        reach = round(_SHEET_REACH * page.scale)
+        covered = (down < line + reach) & (best[3] | (down > line - reach))
+        masked[: len(covered)] |= covered[: len(masked)]
+        known[turn] = int(line.max()) + reach
 
 
 def model_corners(page: Page) -> None:

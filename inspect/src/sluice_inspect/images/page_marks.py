@@ -1,36 +1,50 @@
 """The marks that scanning and handling leave on a page: holes, staples, dust, corners, creases, bleed-through."""
 
+from __future__ import annotations
+
 import math
 from itertools import combinations
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import Page, blurred
-from sluice_inspect.images.page_parts import Part, beyond_doubt, mask_cells, mask_part, parts_of, unexplained
+from sluice_inspect.images.page_model import Page, blurred, greatest_around, window_sums
+from sluice_inspect.images.page_parts import CELL, Part, beyond_doubt, mask_cells, mask_part, parts_of, unexplained
 from sluice_inspect.images.views import max_over_channels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _FAINTEST: Final = 12.0  # levels of marks that are judged in full resolution alone
 _BLEEDING: Final = 20.0  # levels by which the text of the other side is seen at most
 _BLEEDING_MOST: Final = 26.0  # the same of a box that is blurred even more
 _BLEEDING_BLURRED: Final = 0.1  # share of its levels that its edges have, of something of any shape
+_BLEEDING_TEXT: Final = 0.15  # the same of text that is not all over the page
 _BLEEDING_PARTS: Final = 20  # marks of text, unlike those of a box
 _BOX: Final = 12.0  # millimetres of such a box
+_LINE: Final = 8.0  # millimetres of a line of a table at least
+_LINED: Final = 0.85  # share of what is seen of it that lies in such lines
 _BLEEDING_DARKER: Final = 0.97, 0.75  # share of it that is darker than the page, and where it is blurred even more
 _BLOTCH_NOISE: Final = 1.6  # the same on a noisy page, times the least contrast of a mark
 _LEFT: Final = 0.02  # share of the marks that may be left when the text of the other side is subtracted
 _BLOTCH: Final = 15.0  # levels of its strongest marks at most, if there are few
 _SHADOW: Final = 0.7  # size of the shadow in a hole at most, as a share of the other part of it
+_TWICE: Final = 18.0  # millimetres of two holes that overlap, at most
+_DISC: Final = 4.0, 10.0  # millimetres of one hole, with the cells at its border
+_DISCS_SURE: Final = 3  # of holes that are near each other
+_DISCS_ALIGNED: Final = 2.5  # millimetres by which so many are out of line
+_ROUND: Final = 0.82  # share of it and of a disc together that both have
 _HOLES_APART: Final = 17.0  # millimetres between punched holes at least: letters are nearer
 _REGULAR: Final = 3  # holes at even distances that need not be symmetric
 _REGULAR_APART: Final = 60.0  # millimetres between them
-_STAPLE: Final = (9.2, 18.5)  # millimetres between the holes of a staple
+_STAPLE: Final = (9.2, 19.5)  # millimetres between the holes of a staple
 _TINY: Final = 2.35  # millimetres of a tiny one of two, with the cells at its border
 _HOLES_LEAST: Final = 6.8  # the same of tiny ones, on long paper
 _HOLE: Final = 2.05  # millimetres of one of them, with the cells at its border
 _HOLE_DARK: Final = 120.0  # levels
-_WIRE_LEAST: Final = 8.8  # the same of its wire: shorter lines are strokes
+_WIRE_LEAST: Final = 7.6  # the same of its wire: shorter lines are strokes
 _WIRE_SLIM: Final = 6.0  # times as long as its width, with its shadow
+_WIRE_WAVES: Final = 0.15  # millimetres by which its middle is off a straight line
 _BLUE: Final = 0.15  # share of the contrast of ink by which it takes more of the red light
 _PAIR_DARK: Final = 45.0  # levels of holes of several staples
 _PAIR_APART: Final = 4.0  # millimetres between them: letters are nearer
@@ -41,6 +55,10 @@ _LOW_STAPLE: Final = 25.0  # millimetres from both edges of a lower corner in wh
 _RINGS_FAR: Final = 0.3  # the same of those around a speck of dust
 _CROSSING: Final = 30.0  # levels of the mark where two folds cross, at most
 _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its border
+_BLURRED: Final = 1.7  # times as large as that are some for their blur
+_SPECK_CORE: Final = 1.0  # millimetres of what is half as dark as the darkest of such a speck
+_OUTERMOST: Final = 2.6  # millimetres of the border of a page, with a cell
+_PAIR_CORE: Final = 0.8  # the same of two beside each other among a few
 _LARGE: Final = 1.5  # times as large as that are some of many, with what compression leaves around them
 _DUSTY: Final = 4  # specks of which some may be that large
 _MANY: Final = 10  # specks of which two may be beside each other
@@ -57,6 +75,7 @@ _BORDER_NOISE: Final = 3.5  # contrast of one at most, times the least of a mark
 _BORDER_MOST: Final = 5
 _ACROSS: Final = 20.0  # millimetres from both edges together up to which a mark lies across a corner
 _ACROSS_FAINT: Final = 38.0
+_CROSSING_DARK: Final = 40.0  # levels of one that a pen may have made
 _LONE_MOST: Final = 20.0  # levels of a faint mark
 _LONE_LONG: Final = 8.0  # millimetres of it at most
 _LONE_FAR: Final = 14.0  # millimetres around it without a mark
@@ -72,9 +91,12 @@ _STREAK_FAINT: Final = 16.0  # levels of one of which pieces are seen that reach
 _STREAKS_SURE: Final = 2  # of a glass that has dirt, so that one may be wider
 _SMEAR: Final = 3.3, 60.0  # millimetres of the width of such a one at most, and of its length at least
 _STREAKS_MOST: Final = 8
+_STREAK_FLAT: Final = 60.0  # millimetres of one on a page without any noise, which may be drawn
 _CORNER: Final = (7.0, 56.0)  # millimetres of a corner that is folded over; a letter is smaller
+_CORNER_ASIDE: Final = 9.0  # millimetres from the other edge, where a shadow may hide it
 _CORNER_SLIM: Final = (5.0, 12.0)  # the same of a slim one that is faint
 _OUTLINES: Final = 5  # straight lines of its outline
+_SHADED: Final = 0.15, 0.6, 0.4  # shares of a contrast that are neither, and the share of a part that has them
 _FLAT: Final = 0.99  # share of a page that has the same level, where there is no noise
 _ALONE: Final = 2.5  # millimetres around it without a mark
 _SOFT: Final = 0.25  # share of its contrast by which a soft mark differs from the mean around each place
@@ -91,7 +113,7 @@ def mask_punched(page: Page) -> None:
     """Mask punched holes, which lines may cross, and those of a spiral, which would look like a fold."""
     height, width = (side / page.scale for side in page.masked.shape)
     parts = [part for part in parts_of(page) if part.size > 1]
-    for part in (*_torn_holes(parts, width, height), *_holes(parts, width, height)):
+    for part in (*_torn_holes(parts, width, height), *_holes(page, parts, width, height)):
         mask_part(page, part, max(1.5, 8 / page.scale))
 
 
@@ -101,22 +123,22 @@ def mask_handling(page: Page) -> None:
     everything = parts_of(page)
     parts = [part for part in everything if part.size > 1]
     handled = [
-        *_holes(parts, width, height),
-        *(part for part in _staples(parts, width, height) if not _is_blue(page, part)),
+        *_holes(page, parts, width, height),
+        *(part for part in _staples(page, parts, width, height) if not _is_blue(page, part)),
         *_crossings(page, parts),
     ]
     is_flat = _is_flat(page)
     border = [*_at_border(page, parts, width, height), *_at_corner(parts, width, height)]
     handled += [part for part in border if not is_flat or part.contrast < _BORDER_FAINT]
-    if not is_flat:
-        handled += _streaks(parts, width, height)
+    streaks = _streaks(parts, width, height)
+    handled += [part for part in streaks if not is_flat or max(part.width, part.height) >= _STREAK_FLAT]
     reach = max(1.5, 8 / page.scale)  # as far as blocks of a JPEG reach
     for part in handled:
         mask_part(page, part, reach)
-    corners: list[Part] = []
-    if not is_flat:
-        corners = _folded_corners(parts, width, height)
-        mask_cells(page, corners, reach)
+    corners = _folded_corners(parts, width, height)
+    if is_flat:
+        corners = [part for part in corners if _is_shaded(page, part)]
+    mask_cells(page, corners, reach)
     known = {id(part) for part in handled + corners}
     if not is_flat:
         for part in _lone([part for part in beyond_doubt(page, everything) if id(part) not in known]):
@@ -125,7 +147,7 @@ def mask_handling(page: Page) -> None:
     # Grains of noise, which are faint, are judged in full resolution.
     seen = [part for part in everything if part.size > 2 or part.contrast > 2 * page.threshold]
     seen = [part for part in seen if id(part) not in known]
-    specks = _specks(seen, max(_SPECK, 4.5 / page.scale))
+    specks = _specks(page, seen, max(_SPECK, 4.5 / page.scale))
     if is_flat and not _are_unlike(specks):
         return  # few scanners leave paper and glass without any noise: dots or lines on it were drawn
     for part in specks + (_hairs(page, seen, specks) if len(specks) >= _DUSTY else []):
@@ -177,12 +199,13 @@ def _mask_rings(page: Page, part: Part) -> None:
     page.masked[around] |= off < _RINGS_FAR * part.contrast
 
 
-def _specks(parts: list[Part], most: float) -> list[Part]:
+def _specks(page: Page, parts: list[Part], most: float) -> list[Part]:
     """Return the specks of dust: tiny, with nothing near that they could be a dot of, and no grid."""
     alone, pairs = [], []
     contrasts = np.array([part.contrast for part in parts])
     boxes = np.array([(part.left, part.top, part.right, part.bottom) for part in parts]).reshape(-1, 4)
-    sizes = np.maximum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
+    sizes = _sizes(page, parts, most)
+    size_of = {id(part): float(size) for part, size in zip(parts, sizes, strict=True)}
     for index, part in enumerate(parts):
         if sizes[index] > _LARGE * most:
             continue
@@ -198,14 +221,53 @@ def _specks(parts: list[Part], most: float) -> list[Part]:
         elif len(near) == 1 and max(sizes[index], sizes[near[0]]) <= most:
             pairs.append(part)
     # No letter that small is read if it is faint.
-    specks = [p for p in alone if max(p.width, p.height) <= (most if p.contrast >= _FAINT else 1.3 * most)]
+    specks = [part for part in alone if size_of[id(part)] <= (most if part.contrast >= _FAINT else 1.3 * most)]
     if len(specks) >= _DUSTY:
-        large = [part for part in alone if max(part.width, part.height) > most and part.contrast >= _FAINT]
+        large = [part for part in alone if size_of[id(part)] > most and part.contrast >= _FAINT]
         if not any(_are_in_line(one, other) for one, other in combinations(large, 2)):
             specks = alone
-    if len(specks) >= _MANY:
-        specks = alone + pairs  # by chance
+    if len(specks) >= _DUSTY:
+        least = _PAIR_CORE if len(specks) < _MANY else math.inf
+        specks = alone + [part for part in pairs if _core(page, part) <= max(least, 2.5 / page.scale)]  # by chance
     return specks if len(specks) <= _SPECKS_MOST and not is_grid(specks) and not _is_list(specks) else []
+
+
+def _sizes(page: Page, parts: list[Part], most: float) -> NDArray[np.float64]:
+    """Return the longer side of each part: `most` for a larger one with the core of a speck, infinite for a stroke."""
+    sizes = np.array([max(part.width, part.height) for part in parts], dtype=np.float64)
+    if len(parts) <= _SPECKS_MOST:
+        # Compression and the grid of its cells make a speck larger than its core.
+        for place in np.flatnonzero((sizes > most) & (sizes <= _BLURRED * most)).tolist():
+            if _core(page, parts[place]) <= max(_SPECK_CORE, 3 / page.scale):
+                sizes[place] = most
+    for index, part in enumerate(parts):
+        if sizes[index] <= most and _is_cut_stroke(page, part, most):
+            sizes[index] = math.inf
+    return sizes
+
+
+def _is_cut_stroke(page: Page, part: Part, most: float) -> bool:
+    """Return whether a tiny dark part is the end of a stroke that begins in the border, which is not examined."""
+    height, width = (side / page.scale for side in page.masked.shape)
+    if min(part.left, part.top, width - part.right, height - part.bottom) > _OUTERMOST or part.contrast < _FAINT:
+        return False
+    around = page.levels[_taken(page, part, _OUTERMOST)[0]]
+    off = max_over_channels(np.abs(around - np.median(around, axis=(0, 1))))
+    rows, columns = np.nonzero(off > 0.5 * part.contrast)
+    if not len(rows):
+        return False
+    # What reaches the edge itself is of the scanner.
+    long = max(np.ptp(rows), np.ptp(columns)) / page.scale
+    is_inside = rows.min() > 0 and columns.min() > 0 and rows.max() < len(off) - 1 and columns.max() < off.shape[1] - 1
+    return bool(is_inside and long > most)
+
+
+def _core(page: Page, part: Part) -> float:
+    """Return the longer side of the box of what of a part is at least half as dark as its darkest point."""
+    box, _ = _taken(page, part, 0.0)
+    off = page.off_in(box)
+    rows, columns = np.nonzero(off > 0.5 * off.max(initial=1.0))
+    return float(max(np.ptp(rows), np.ptp(columns)) + 1) / page.scale if len(rows) else 0.0
 
 
 def _is_list(parts: list[Part]) -> bool:
@@ -336,12 +398,20 @@ def _at_corner(parts: list[Part], width: float, height: float) -> list[Part]:
     found = []
     for part in parts:
         y, x = ((part.cells + 0.5) * part.unit).T
-        beside = np.minimum(x, width - x) + np.minimum(y, height - y)
+        x, y = np.minimum(x, width - x), np.minimum(y, height - y)
+        beside = x + y
         most = _ACROSS if part.contrast >= _BORDER_FAINT else _ACROSS_FAINT
         is_outermost = min(part.left, part.top, width - part.right, height - part.bottom) < _BORDER
-        if is_outermost and float(beside.max()) <= most:
+        if is_outermost and float(beside.max()) <= most and (part.contrast < _CROSSING_DARK or _is_across(x, y, part)):
             found.append(part)
     return found
+
+
+def _is_across(x: NDArray[np.float64], y: NDArray[np.float64], part: Part) -> bool:
+    """Return whether cells so far from both edges fill a corner or cut it off, as no stroke that begins there does."""
+    if part.size * part.unit**2 > 0.35 * part.width * part.height and min(part.width, part.height) > 2:
+        return True
+    return bool(((x - x.mean()) * (y - y.mean())).mean() < -0.3 * x.std() * y.std())
 
 
 def _lone(parts: list[Part]) -> list[Part]:
@@ -391,31 +461,47 @@ def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
 
 
 def _folded_corners(parts: list[Part], width: float, height: float) -> list[Part]:
-    """Return the outlines of corners that are folded over: straight lines that reach both edges of the page."""
+    """Return the outlines of corners that are folded over, or were: straight lines that reach both edges of the page."""
     corners = []
     for part in parts:
         beside = min(part.left, width - part.right), min(part.top, height - part.bottom)
         sides = part.width, part.height
         is_slim = min(sides) >= _CORNER_SLIM[0] and max(sides) >= _CORNER_SLIM[1] and part.contrast < _FAINT
-        is_corner = max(beside) < _EDGE and max(sides) <= _CORNER[1] and (is_slim or min(sides) >= _CORNER[0])
-        if is_corner and _has_straight_lines(part):
+        is_corner = min(beside) < _EDGE and max(beside) < _CORNER_ASIDE and max(sides) <= _CORNER[1]
+        # One line alone is a crease, if it is faint.
+        lines = 1 if part.contrast < _FAINT and max(beside) < _BORDER else 2
+        if is_corner and (is_slim or min(sides) >= _CORNER[0]) and _has_straight_lines(part, lines):
             corners.append(part)
     inside = [
         part
         for part in parts
         for corner in corners
-        if part.distance(corner) < 0 and part is not corner and part.contrast < _FAINT
+        if part is not corner
+        and part.distance(corner) < 0
+        and (part.contrast < _FAINT or (_is_long_in(part, corner) and _has_straight_lines(part, 1)))
     ]
     return corners + inside
 
 
-def _has_straight_lines(part: Part) -> bool:
-    """Return whether a part is made of several straight lines."""
+def _is_long_in(part: Part, corner: Part) -> bool:
+    """Return whether a part is half as large as the corner in which it is, as no word is."""
+    return part.width > 0.5 * corner.width and part.height > 0.45 * corner.height
+
+
+def _is_shaded(page: Page, part: Part) -> bool:
+    """Return whether much of a part is between its own brightness and the paper's, as no drawn line is."""
+    off = page.off_in(_taken(page, part, 0.0)[0])
+    seen = off > _SHADED[0] * part.contrast
+    return bool(seen.any() and (off[seen] < _SHADED[1] * part.contrast).mean() > _SHADED[2])
+
+
+def _has_straight_lines(part: Part, least: int = 2) -> bool:
+    """Return whether a part is made of straight lines, `least` or a few more."""
     points = (part.cells[part.strengths > 0.4 * part.contrast] * part.unit).astype(np.float64)
     count, random = len(points), np.random.default_rng(0)
     for number in range(_OUTLINES):
         if len(points) < max(4, 0.2 * count):
-            return number > 1
+            return number >= least
         pairs = points[random.integers(len(points), size=(200, 2))]
         ahead = pairs[:, 1] - pairs[:, 0]
         lengths = np.hypot(ahead[:, 0], ahead[:, 1])
@@ -428,15 +514,21 @@ def _has_straight_lines(part: Part) -> bool:
     return len(points) < max(4, 0.2 * count)
 
 
-def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
+def _holes(page: Page, parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the punched holes: round, alike, in a line along an edge, and symmetric about the middle of that edge."""
     round_ones = [
         part
         for part in parts
-        if 3.5 <= part.width <= 15
-        and 3.5 <= part.height <= 15
-        and 0.5 < part.width / part.height < 2  # some are punched twice
-        and part.size * part.unit**2 > 0.15 * part.width * part.height
+        if max(part.width, part.height) <= _TWICE
+        and (
+            (
+                min(part.width, part.height) >= 3.5
+                and 0.5 < part.width / part.height < 2  # some are punched twice
+                and part.size * part.unit**2 > 0.15 * part.width * part.height
+            )
+            # Of one before a light lid only the shadow is dark.
+            or (min(part.width, part.height) >= 2 and max(part.width, part.height) >= 4 and _is_disc(page, part))
+        )
         and not _is_shadow(part, parts)
     ]
     holes = []
@@ -445,7 +537,11 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
             row = [
                 part for part in round_ones if 4 < (depth - part.centre[across] if near else part.centre[across]) < 24
             ]
-            if any(abs(one.centre[along] - other.centre[along]) < _HOLES_APART for one, other in combinations(row, 2)):
+            discs = [part for part in row if _is_disc(page, part)]
+            if len(discs) >= _DISCS_SURE and np.ptp([part.centre[across] for part in discs]) < _DISCS_ALIGNED:
+                holes += discs
+            is_near = any(abs(a.centre[along] - b.centre[along]) < _HOLES_APART for a, b in combinations(row, 2))
+            if is_near and len(discs) < max(_DISCS_SURE, len(row) / 2):  # a page may be punched twice
                 continue
             if _are_regular(row, along, across):
                 holes += row
@@ -453,15 +549,38 @@ def _holes(parts: list[Part], width: float, height: float) -> list[Part]:
             for part in row:
                 mirrored = length - part.centre[along]
                 if any(
-                    abs(other.centre[along] - mirrored) < 0.06 * length
+                    abs(other.centre[along] - mirrored) < (0.06 if len(row) > 1 else 0.03) * length
                     and abs(other.centre[across] - part.centre[across]) < 4
                     and 0.55 < other.width / part.width < 1.8  # half of one may be in its own shadow
                     and 0.55 < other.height / part.height < 1.8
                     and (other is not part or len(row) % 2 == 1)
                     for other in row
-                ) and len(row) in {2, 3, 4, 6, 8}:
+                ) and (len(row) in {2, 3, 4, 6, 8} or is_near or len(discs) == len(row) == 1):
                     holes.append(part)
     return holes
+
+
+def _is_disc(page: Page, part: Part) -> bool:
+    """Return whether a part is a filled circle of the size of a punch."""
+    return any(_is_disc_in(page, part, pad) for pad in (0.5, 1.5))
+
+
+def _is_disc_in(page: Page, part: Part, pad: float) -> bool:
+    around = page.levels[_taken(page, part, pad)[0]]
+    border = np.concatenate([around[0], around[-1], around[:, 0], around[:, -1]])
+    # The background may be that of the hole.
+    off = max_over_channels(np.abs(around - np.median(border, axis=0)))
+    rows, columns = np.nonzero(off > max(page.threshold, 0.2 * part.contrast))
+    if not len(rows):
+        return False
+    high, wide = int(np.ptp(rows)) + 1, int(np.ptp(columns)) + 1
+    if not _DISC[0] * page.scale <= min(high, wide) <= max(high, wide) <= _DISC[1] * page.scale:
+        return False
+    y, x = np.ogrid[-1 : 1 : high * 1j, -1 : 1 : wide * 1j]
+    shape = np.zeros((high, wide), dtype=bool)
+    shape[rows - rows.min(), columns - columns.min()] = True
+    disc = x * x + y * y <= 1
+    return bool(max(high, wide) <= 1.25 * min(high, wide) and (shape & disc).sum() > _ROUND * (shape | disc).sum())
 
 
 def _are_regular(row: list[Part], along: int, across: int) -> bool:
@@ -483,7 +602,7 @@ def _is_shadow(part: Part, parts: list[Part]) -> bool:
     return any(_SHADOW * other.size > part.size and part.distance(other) < 1 for other in parts if other is not part)
 
 
-def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
+def _staples(page: Page, parts: list[Part], width: float, height: float) -> list[Part]:
     """Return the staples and their holes: short straight lines, or two dots as far apart, near a corner of the page."""
     staples: list[Part] = []
     for right in (False, True):
@@ -494,7 +613,7 @@ def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
                 if (width - part.left if right else part.right) < 34
                 and (height - part.top if low else part.bottom) < 34
             ]
-            pairs = _pairs_of_holes(corner, width, height)
+            pairs = _pairs_of_holes(page, corner, width, height)
             staples += pairs
             corner = [part for part in corner if all(part is not known for known in pairs)]
             if sum(part.contrast > 25 for part in corner) > 4:
@@ -510,12 +629,15 @@ def _staples(parts: list[Part], width: float, height: float) -> list[Part]:
             for part in corner:
                 inset = max(height - part.top, width - part.left if right else part.right)
                 # Further away from a lower corner, where staples are rare, it may be a stroke.
-                if part.contrast > 40 and (not low or inset < _LOW_STAPLE) and _is_straight(part):
+                is_near = part.contrast > 40 and (not low or inset < _LOW_STAPLE)
+                if is_near and _is_straight(part) and _is_wire(page, part):
                     staples.append(part)
+                    tiny = [dot for dot in dots if max(dot.width, dot.height) <= _TINY]
+                    staples += tiny if len(tiny) <= 2 else []  # of an earlier one, some of whose holes it hides
     return staples
 
 
-def _pairs_of_holes(corner: list[Part], width: float, height: float) -> list[Part]:
+def _pairs_of_holes(page: Page, corner: list[Part], width: float, height: float) -> list[Part]:
     """Return the holes of one or several staples, and their wires: tiny dark dots, each as far from one other as a
     staple is long.
     """
@@ -535,6 +657,8 @@ def _pairs_of_holes(corner: list[Part], width: float, height: float) -> list[Par
         if not _STAPLE[0] < math.dist(one.centre, other.centre) < _STAPLE[1]:
             continue
         between = [wire for wire in wires if _is_between(wire, one, other)]
+        # A page number between two dashes is no wire.
+        between = [wire for wire in between if wire.contrast < _FAINT or _is_wire(page, wire)]
         if _are_alike(one, other) or is_cut or between:
             found |= {id(part): part for part in (one, other, *between)}
     return list(found.values()) if all(id(hole) in found for hole in holes) else []
@@ -550,18 +674,15 @@ def _is_between(wire: Part, one: Part, other: Part) -> bool:
 
 
 def _is_blue(page: Page, part: Part) -> bool:
-    """Return whether a part takes more of the red light than of the blue, as ink does and no metal."""
+    """Return whether a part is bluer than the paper and than any metal, as ink is."""
     if page.levels.shape[2] < 3:
         return False
-    box = np.s_[
-        round(part.top * page.scale) : round(part.bottom * page.scale),
-        round(part.left * page.scale) : round(part.right * page.scale),
-    ]
-    taken = (page.background[box] - page.levels[box])[page.off[box] > 0.5 * part.contrast]
-    if not len(taken):
+    box, _ = _taken(page, part, 0.0)
+    dark = page.off_in(box) > 0.5 * part.contrast
+    if not dark.any():
         return False
-    red, _, blue = taken.mean(axis=0)
-    return bool(red - blue > _BLUE * part.contrast)
+    own, paper = (plane[box][dark].mean(axis=0) for plane in (page.levels, page.background))
+    return bool(own[2] - own[0] - max(float(paper[2] - paper[0]), 0.0) > _BLUE * part.contrast)
 
 
 def _are_alike(one: Part, other: Part) -> bool:
@@ -581,11 +702,61 @@ def _is_straight(part: Part) -> bool:
     return bool(_WIRE_LEAST <= long <= _STAPLE[1] and short < max(1.5, long / _WIRE_SLIM))
 
 
+def _is_wire(page: Page, part: Part) -> bool:
+    """Return whether the darkest of a straight part is one line: the letters of a short word are beside it, too."""
+    box, taken = _taken(page, part, 1.0)
+    y, x = (axis / page.scale for axis in np.mgrid[box].astype(np.float32))
+    dark = taken > 0.4 * part.contrast
+    points, weights = np.stack([x[dark], y[dark]]), taken[dark]
+    if points.shape[1] < 3:
+        return False
+    points -= np.average(points, axis=1, weights=weights)[:, None]
+    ahead = np.linalg.eigh(np.cov(points, aweights=weights))[1][:, 1]
+    pieces = np.floor((ahead @ points) / CELL).astype(np.int64)
+    pieces -= pieces.min()
+    aside = ahead[0] * points[1] - ahead[1] * points[0]
+    sums = np.bincount(pieces, weights=weights)
+    middles = np.bincount(pieces, weights=weights * aside)[sums > 0] / sums[sums > 0]
+    return bool(middles.std() <= max(_WIRE_WAVES, 0.35 / page.scale))
+
+
+def _taken(page: Page, part: Part, pad: float) -> tuple[tuple[slice, slice], NDArray[np.float32]]:
+    """Return the box of a part with `pad` millimetres around it, in pixels, and the levels that are missing there."""
+    top, left = (max(0, round((start - pad) * page.scale)) for start in (part.top, part.left))
+    bottom, right = (round((end + pad) * page.scale) for end in (part.bottom, part.right))
+    height, width = page.masked.shape
+    box = slice(top, min(bottom, height)), slice(left, min(right, width))
+    return box, (page.background[box] - page.levels[box]).mean(axis=2)
+
+
 def _is_box(part: Part) -> bool:
     """Return whether a part is a filled area or an outline of straight lines; a line is neither."""
     if min(part.width, part.height) < _BOX:
         return False
     return part.size * part.unit**2 > 0.4 * part.width * part.height or _has_straight_lines(part)
+
+
+def _are_lines(parts: list[Part]) -> bool:
+    """Return whether parts are of a table: level and upright lines, as long as no stroke of a letter is."""
+    cells = np.concatenate([part.cells for part in parts])
+    cells -= cells.min(axis=0)
+    plane = np.zeros(cells.max(axis=0) + 3, dtype=np.float32)
+    plane[cells[:, 0] + 1, cells[:, 1] + 1] = 1
+    least = round(_LINE / parts[0].unit)
+    lined, places = np.zeros(plane.shape, dtype=bool), 0
+    for is_upright in (False, True):
+        turned = plane.T if is_upright else plane
+        near = greatest_around(turned, 1)  # a line may be askew
+        if near.shape[1] < least:
+            continue
+        sums = least - 1.5 < window_sums(np.ascontiguousarray(near.T), least).T
+        runs = np.zeros(near.shape, dtype=np.float32)
+        runs[:, least // 2 : least // 2 + sums.shape[1]] = sums
+        runs = greatest_around(np.ascontiguousarray(runs.T), least // 2 + 1).T
+        lined |= runs.T > 0 if is_upright else runs > 0
+        rows = np.flatnonzero(runs.any(axis=1))
+        places += int((np.diff(rows, prepend=-9) > 1).sum())
+    return places >= 2 and float(lined[plane > 0].mean()) > _LINED
 
 
 def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
@@ -619,8 +790,11 @@ def absorb_bleeding(page: Page, parts: list[Part], *, is_text: bool) -> bool:
     share = edges / float(np.abs(rest[marked]).max(axis=1).mean())
     is_faint = strongest <= _BLEEDING
     is_blurred = share <= _BLEEDING_BLURRED
-    if len(parts) < _BLEEDING_PARTS and not is_blurred and not any(_is_box(part) for part in parts):
+    is_box = any(_is_box(part) for part in parts) or _are_lines(parts)
+    if len(parts) < _BLEEDING_PARTS and not is_blurred and not is_box:
         return False
+    if not (is_text or is_box) and share > _BLEEDING_TEXT:
+        return False  # of this side, or it would have been known by the lines all over the page
     if share > (0.3 if is_faint and darker >= _BLEEDING_DARKER[0] and len(parts) >= _BLEEDING_PARTS else 0.2):
         return False
     if share <= 0.2:

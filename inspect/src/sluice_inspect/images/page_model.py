@@ -37,6 +37,8 @@ _LINED: Final = 2.5  # times as rough as along its lines is a page of text acros
 _TRACE: Final = 2.0  # levels, without noise, of the text of the other side
 _TRACES_LEAST: Final = 0.005  # share of the page that it takes
 _TRACE_EDGES: Final = 0.45  # share of these levels that its edges have: the paper blurs it
+_TRACE_DEEP: Final = 6.0  # levels of its darkest part that may as well be faint text of this side
+_TRACE_EDGES_DEEP: Final = 0.32
 CELLS_LEAST: Final = 60
 PAPER: Final = 110.0  # level of the background below which no page is seen
 
@@ -59,8 +61,12 @@ class Page:
     @property
     def off(self) -> NDArray[np.float32]:
         """The largest difference of a channel to the background, nothing where it is explained."""
-        worst = max_over_channels(np.abs(self.levels - self.background))
-        worst[self.masked] = 0
+        return self.off_in(np.s_[:, :])
+
+    def off_in(self, box: tuple[slice, slice]) -> NDArray[np.float32]:
+        """Return the same for a box of the page alone."""
+        worst = max_over_channels(np.abs(self.levels[box] - self.background[box]))
+        worst[self.masked[box]] = 0
         return worst
 
     @property
@@ -221,7 +227,8 @@ def shows_other_side(page: Page) -> bool:
         return False
     fine = np.square(max_over_channels(np.abs(rest - blurred(rest, 1))))
     edges = math.sqrt(max(float(fine[seen].mean() - fine[plain].mean()), 0.0))
-    return edges <= _TRACE_EDGES * float(np.abs(smooth[seen]).mean())
+    most = _TRACE_EDGES if float(np.percentile(smooth, 1)) > -_TRACE_DEEP else _TRACE_EDGES_DEEP
+    return edges <= most * float(np.abs(smooth[seen]).mean())
 
 
 def _roughness(profile: NDArray[np.float32], scale: float) -> float:

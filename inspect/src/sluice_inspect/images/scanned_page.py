@@ -29,10 +29,12 @@ _DIM: Final = 75.0  # level of the background below which a picture shows no pag
 _BLACK: Final = 5.0  # the same below which nothing can be darker
 _PIXEL: Final = 2.5  # millimetres of a bright pixel and what compression makes of it
 _PIXELS: Final = 20
-_STARS: Final = 12
+_STARS: Final = 18  # fewer bright spots are pixels of the sensor
 _STARS_MOST: Final = 500
 _DARK_LEAST: Final = 1.2  # levels by which a stroke is darker than a dark page
+_DARKEST: Final = 16.0, 2.0  # level of a page on which a stroke is darker by more, and by how much
 _DARK_NOISE: Final = 6.5  # the same in standard deviations of its grain
+_DARK_GRAIN: Final = 0.15  # levels of grain that compression has not removed
 _DARK_PART: Final = 0.1  # the same as a share of what is around it
 _DARK_SHARE: Final = 0.1  # share of five millimetres that strokes take
 _DRAWN: Final = 0.98  # share of pixels that equal their neighbour, which no scanner leaves
@@ -159,7 +161,10 @@ def _shows_dark_writing(page: Page) -> bool:
         return False
     grey = blurred((page.levels - page.background).mean(axis=2, keepdims=True), 1)[..., 0]
     noise = 1.4826 * float(np.median(np.abs(grey - np.median(grey))))
-    least = max(_DARK_LEAST, _DARK_NOISE * noise, 2.2 * page.noise, 1.2 * page.grey_quantum)
+    darker = _DARKEST[1] if float(np.median(page.background)) < _DARKEST[0] else _DARK_LEAST
+    # Where compression has left no grain, its blocks are darker by chance.
+    grain = 0.0 if noise > _DARK_GRAIN else 2.2 * page.noise
+    least = max(darker, _DARK_NOISE * noise, grain, 1.2 * page.grey_quantum)
     dark = grey < -np.maximum(_DARK_PART * page.background.mean(axis=2), least)
     near = blurred(dark.astype(np.float32)[..., None], round(2.5 * page.scale))[..., 0]
     return bool(near.max(initial=0) > _DARK_SHARE)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final
 
 import numpy as np
-from PIL import AvifImagePlugin, Image, UnidentifiedImageError
+from PIL import AvifImagePlugin, Image, TiffImagePlugin, UnidentifiedImageError
 
 from sluice_inspect.formats import jpeg, png
 from sluice_inspect.formats.heif.heic import shown_picture
@@ -36,6 +36,8 @@ _TURNS: Final[Mapping[int, Image.Transpose]] = {
 _BAND_PIXELS: Final = 4_000_000
 _SHARP: Final = 2  # times the size of the preview to which a large picture is averaged before it is resampled
 _DEEPEST: Final = 65535
+_PLANES: Final = 2  # TIFF: each channel is stored by itself
+_BYTE_BITS: Final = 8
 _WAVELETS_MOST: Final = 3  # halvings that OpenJPEG is asked for; encoders write five or more
 _WEBP_PIXELS_MOST: Final = 100_000_000  # its decoder holds two pictures of four bytes a pixel
 _SAMPLE_BYTES: Final = 5  # that OpenJPEG needs for each
@@ -107,12 +109,23 @@ def _draw(source: Source, stream: BinaryIO, plugin: str, side: int, limits: Limi
                 picture.draft(picture.mode, least)
             elif plugin == "JPEG2000":
                 return _draw_wavelets(source, picture, side)
+            elif isinstance(picture, TiffImagePlugin.TiffImageFile) and _is_deep_and_planar(picture):
+                raise Unsupported("Pillow draws noise for planes of deep samples")
             picture.load()
             return upright(fit(picture, side), picture)
     except (ValueError, RuntimeError, TypeError, KeyError) as error:  # decoders raise them for headers of all kinds
         if isinstance(error, RuntimeError) and "memory" in str(error):
             raise TooComplex(str(error)) from error
         raise Corrupt(f"the picture does not decode: {error}") from error
+
+
+def _is_deep_and_planar(picture: TiffImagePlugin.TiffImageFile) -> bool:
+    depths = picture.tag_v2.get(TiffImagePlugin.BITSPERSAMPLE, (1,))
+    return (
+        picture.tag_v2.get(TiffImagePlugin.PLANAR_CONFIGURATION) == _PLANES
+        and len(depths) > 1
+        and max(depths) > _BYTE_BITS
+    )
 
 
 def _draw_wavelets(source: Source, picture: Image.Image, side: int) -> Image.Image:

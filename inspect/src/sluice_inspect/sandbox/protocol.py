@@ -15,7 +15,9 @@ from sluice_inspect.sandbox.sealed import Sealed
 # to a shared buffer, `extract_all` writes every part. `hash_members` writes the SHA-256 of every part, and
 # `hash_members_weak` its MD5 and SHA-1 as well. `preview_200` and `preview_1200` write the pixels of a preview whose
 # longer side has at most 200 or 1,200. The `sanitise` jobs write what is left of the file without what they name.
-# `match_text` answers the question in the shared buffer about the text of the file.
+# `match_text` answers the question in the shared buffer about the text of the file. `read_kind_terms` returns the words
+# of an example of a kind of documents, `learn_kind` what the examples in the file have in common, and `compare_kind` how
+# alike the file is to the kind in the shared buffer.
 Job = Literal[
     "check",
     "check_legible",
@@ -33,6 +35,9 @@ Job = Literal[
     "sanitise_metadata_and_active_content",
     "sanitise_pixels",
     "match_text",
+    "read_kind_terms",
+    "learn_kind",
+    "compare_kind",
 ]
 
 _MB: Final = 1024**2
@@ -44,6 +49,9 @@ _CPU_SECONDS_MOST: Final[Mapping[Job, int]] = {
     "preview_200": 10,
     "preview_1200": 10,
     "match_text": 20,
+    "read_kind_terms": 20,
+    "learn_kind": 20,
+    "compare_kind": 20,
 }
 
 

@@ -21,7 +21,7 @@ from sluice_inspect.text_questions import (
 )
 
 _LANGUAGES: Final[Mapping[str, Language]] = {code: code for code in get_args(Language)}
-_REASONS: Final[Mapping[str, NoTextReason]] = {word: word for word in get_args(NoTextReason)}
+NO_TEXT_REASONS: Final[Mapping[str, NoTextReason]] = {word: word for word in get_args(NoTextReason)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ async def ask_text(
 def parse_answer(payload: Mapping[str, object], question: Question) -> TextAnswer | NoText | None:
     """Return what the worker answered, None if no honest worker does."""
     match payload:
-        case {"why": str(why), **others} if not others and why in _REASONS:
-            return NoText(_REASONS[why])
+        case {"why": str(why), **others} if not others and why in NO_TEXT_REASONS:
+            return NoText(NO_TEXT_REASONS[why])
         case {
             "found": list(found),
             "words": int(words),

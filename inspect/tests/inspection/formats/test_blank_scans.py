@@ -158,6 +158,10 @@ def test_spots_are_blank_only_where_a_punch_makes_them(places: list[tuple[int, i
         assert picture_is_blank(grey_picture(with_holes(empty_page(), (28, 256), (28, 446))))
 
 
+def test_page_number_is_no_staple_between_its_holes() -> None:
+    assert not picture_is_blank(scan_judging.draw("page_number", 50004).image.convert("L"))
+
+
 def test_page_number_at_the_middle_of_the_foot_is_no_pair_of_holes() -> None:
     assert not picture_is_blank(scan_judging.draw("page_number", 13002).image.convert("L"))
 
@@ -218,6 +222,24 @@ def test_dots_are_the_holes_of_staples_only_in_a_corner_and_in_pairs(
     dots: list[tuple[int, int]], *, blank: bool
 ) -> None:
     assert picture_is_blank(grey_picture(with_dots(empty_page(), *dots))) is blank
+
+
+def test_word_as_long_as_a_staple_is_none() -> None:
+    data = draw_scan("corner_word", 40005, wide=True).encoded("PDF")
+    assert inspect(io.BytesIO(data), filename="scan.pdf").outcome == "ok"
+
+
+def test_edge_of_a_sheet_before_a_lid_is_blank_and_a_word_beside_it_is_not() -> None:
+    y, x = np.mgrid[0:702, 0:496]
+    page = (empty_page() - 110 * (np.abs(y - 24 - x / 35) < 0.6)).astype(np.float32)
+    assert picture_is_blank(grey_picture(page))
+    assert not picture_is_blank(grey_picture(with_word(page, 240, 50)))
+
+
+def test_holes_of_a_page_that_was_punched_twice_are_blank() -> None:
+    places = [(28, 200), (32, 217), (28, 485), (32, 502)]
+    assert picture_is_blank(grey_picture(with_holes(empty_page(), *places)))
+    assert not picture_is_blank(grey_picture(with_word(with_holes(empty_page(), *places), 24, 340)))
 
 
 def test_spot_is_light_if_it_has_no_edge_and_a_mark_if_it_has_one() -> None:

@@ -3,12 +3,15 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from sluice_inspect.previews.preview import draw_preview
+from sluice_inspect.report import Unsupported
 from sluice_inspect.source import MemoryBacked
 from tests.inspection.formats import heif_samples
 from tests.inspection.formats.image_samples import animated, encoded, png_chunk, with_chunk
+from tests.inspection.formats.tiff_samples import grey_page, tiff_of_pages
 from tests.rows import each_row
 
 _HALF_CLEAR = Image.new("RGBA", (40, 20), (255, 0, 0, 128))
@@ -106,3 +109,11 @@ def test_picture_is_made_smaller_and_never_larger(
     rendered = np.asarray(small.convert("L").resize((16, 16), Image.Resampling.BOX), dtype=np.int16)
     original = np.asarray(picture.convert("L").resize((16, 16), Image.Resampling.BOX), dtype=np.int16)
     assert np.abs(rendered - original).mean() < 5
+
+
+def test_planes_of_16_bits_are_not_drawn() -> None:
+    planes = grey_page(16, 8, offsets=(8, 264, 520), lengths=(256, 256, 256))
+    planes = {**planes, 258: (3, [16] * 3), 262: (3, [2]), 277: (3, [3]), 284: (3, [2])}
+    content = tiff_of_pages(planes, data=b"\x80\0" * 384)
+    with MemoryBacked(content) as source, pytest.raises(Unsupported):  # Pillow's picture would be noise
+        draw_preview(source, "planes.tiff", 200)

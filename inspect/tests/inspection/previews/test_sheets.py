@@ -11,7 +11,7 @@ import docx
 import openpyxl
 import py7zr
 import pytest
-from PIL import Image
+from PIL import Image, features
 
 from sluice_inspect.formats import epub, msg
 from sluice_inspect.formats.doc.format import make_word
@@ -19,10 +19,11 @@ from sluice_inspect.formats.opendocument.format import ODS, ODT
 from sluice_inspect.formats.ppt.format import make_presentation, make_text_box
 from sluice_inspect.formats.xls.format import make_label, make_number, make_record, make_workbook
 from sluice_inspect.previews.preview import draw_preview
-from sluice_inspect.previews.sheet import draw_sheet
+from sluice_inspect.previews.sheet import draw_sheet, font_files
 from sluice_inspect.report import Unsupported
 from sluice_inspect.source import MemoryBacked
 from tests.inspection.formats import pptx_samples
+from tests.required import missing
 from tests.rows import every_row
 
 
@@ -164,6 +165,19 @@ def test_text_is_wrapped_within_the_margins_and_ends_with_the_page() -> None:
         assert box[1] >= 58
         assert box[2] <= 848 - 56
         assert 1100 < box[3] <= 1142
+
+
+def test_letters_beyond_latin_are_drawn_in_fonts_of_the_system_and_hebrew_from_the_right() -> None:
+    if not font_files() or not features.check_feature("fribidi"):
+        missing("a font with Cyrillic letters, or FriBidi,", apt="fonts-dejavu-core libfribidi0")
+    pages = [
+        draw_sheet(text, 1200).convert("L").point(lambda level: 255 - level) for text in ("сумма", "шрифт", "שלום")
+    ]
+    assert pages[0].tobytes() != pages[1].tobytes()  # as boxes, they were equal
+    for page, (left, right) in zip(pages, ((58, 150), (58, 150), (700, 848 - 56)), strict=True):
+        box = page.getbbox()
+        assert box is not None
+        assert left <= box[0] < box[2] <= right
 
 
 def test_bytes_of_no_known_format_and_documents_without_words_have_no_preview() -> None:

@@ -109,6 +109,8 @@ def notes_on(rules: "Rules", *, scanned_with_yara: bool) -> str:
         notes.append("Not scanned for malware: that needs a service (--context).")
     if rules.policies.need_duplicates:
         notes.append("Not compared with stored files: the policy duplicates needs a service (--context).")
+    if rules.policies.asked_kind is not None:
+        notes.append("Not compared with examples: the policy document_kind needs a service (--context).")
     if rules.external_checks:
         notes.append("No external check was asked: that needs a service (--context).")
     return " ".join(notes)

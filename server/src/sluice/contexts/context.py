@@ -9,6 +9,7 @@ from sluice.contexts.branding import Branding
 from sluice.contexts.external_checks import ExternalCheck
 from sluice.contexts.policies import ALL_ENFORCED, NO_POLICIES, CheckModes, Policies
 from sluice.contexts.sanitising import Sanitise
+from sluice_inspect.document_kinds import DocumentKind
 
 BYTES_PER_MB: Final = 1_048_576
 
@@ -65,6 +66,8 @@ class Context:
     page_logo: str | None = None
     external_checks: tuple[ExternalCheck, ...] = ()
     sanitise: Sanitise | None = None
+    document_kind: DocumentKind | None = None
+    """What its examples have in common; None without examples."""
 
     @property
     def branding(self) -> Branding:

@@ -472,6 +472,29 @@ class Text(Policy):
         )
 
 
+class LikeExamples(Policy):
+    """Refuse documents that are unlike the examples of the context. They are given at its own endpoint.
+
+    With too few examples, or such as have nothing in common, no check is made: reports say so.
+    """
+
+    judges_content = False
+    group = "check"
+    label = "Kind of document"
+    hint = "Documents that are like the examples on the page of the context."
+
+    mode: Annotated[Mode, Field(strict=False, description="`off`, `report`, `quarantine` or `enforce`.")] = Mode.REPORT
+    min_similarity: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=100,
+            title="Least similarity, of 100",
+            description="Least similarity to the examples; 100 is what three in four of them have to the others.",
+        ),
+    ] = 70
+
+
 class Policies(_Value):
     """All policies of a context; those that are null are not applied. They are judged in this order."""
 
@@ -495,6 +518,9 @@ class Policies(_Value):
     text: Annotated[
         Text | None, Field(description="What the text of documents has to contain, and what it must not.")
     ] = _OMITTED
+    document_kind: Annotated[
+        LikeExamples | None, Field(description="Refuses documents that are unlike the context's examples.")
+    ] = _OMITTED
     min_size_bytes: Annotated[MinSize | None, Field(description="Smallest accepted file.")] = _OMITTED
     filename_pattern: Annotated[FilenamePattern | None, Field(description="Accepted file names.")] = _OMITTED
     duplicates: Annotated[
@@ -516,6 +542,11 @@ class Policies(_Value):
     def asked_text(self) -> Text | None:
         """The policy on texts, if it is there and not off."""
         return None if self.text is None or self.text.mode is Mode.OFF else self.text
+
+    @property
+    def asked_kind(self) -> LikeExamples | None:
+        """The policy on kinds of documents, if it is there and not off."""
+        return None if self.document_kind is None or self.document_kind.mode is Mode.OFF else self.document_kind
 
     @property
     def need_duplicates(self) -> bool:

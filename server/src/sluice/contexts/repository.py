@@ -14,6 +14,7 @@ from sluice.db import counts
 from sluice.db.schema import contexts, storage_configs
 from sluice.db.sql import Fields, load_page, now
 from sluice.kit.paging import Page, PageRequest
+from sluice_inspect.document_kinds import DocumentKind
 
 # When files are looked through by their retention.
 _FOR_THE_WORKER: Final = frozenset({"retention_due_at", "retention_after"})
@@ -29,8 +30,8 @@ UNUSED_BY_UPLOADS: Final = _FOR_THE_WORKER | {
     "page_color",
     "page_logo",
 }
-# No list shows logos, which are large.
-_LISTED: Final = [column for column in contexts.c if column.name != "page_logo"]
+# No list shows logos and what examples have in common, which are large.
+_LISTED: Final = [column for column in contexts.c if column.name not in {"page_logo", "document_kind"}]
 
 
 async def find(
@@ -155,4 +156,6 @@ def context_of(row: Fields) -> Context:
     fields["policies"] = policies_of(fields["policies"])
     fields["external_checks"] = checks_of(fields["external_checks"]) if fields["external_checks"] else ()
     fields["sanitise"] = sanitise_of(fields["sanitise"])
+    kind = fields.pop("document_kind", None)
+    fields["document_kind"] = None if kind is None else DocumentKind.from_json(kind)
     return Context(**fields)

@@ -44,6 +44,7 @@ RIGHTS: Final[Mapping[str, str]] = {
     "storage_configs": "SELECT, INSERT, UPDATE, DELETE",
     "default_buckets": "SELECT, INSERT, UPDATE, DELETE",
     "contexts": "SELECT, INSERT, UPDATE, DELETE",
+    "context_examples": "SELECT, INSERT, DELETE",
     "files": "SELECT, INSERT, UPDATE, DELETE",
     "file_metadata": "SELECT, INSERT, DELETE",
     "api_keys": "SELECT, INSERT, UPDATE",

@@ -124,6 +124,8 @@ contexts = Table(
     Column("external_checks", Document, nullable=False, server_default="[]"),
     # What is taken out of every file before it is stored; null is nothing.
     Column("sanitise", Document, nullable=True),
+    # What its examples have in common: words that several of them have, and weights; null without examples.
+    Column("document_kind", Document, nullable=True),
     UniqueConstraint("tenant_id", "context_key"),
     ForeignKeyConstraint(
         ["tenant_id", "storage_config_id"], ["storage_configs.tenant_id", "storage_configs.config_id"]
@@ -136,6 +138,23 @@ contexts = Table(
         sqlite_where=text("retention_due_at IS NOT NULL"),
         postgresql_where=text("retention_due_at IS NOT NULL"),
     ),
+)
+
+# Examples of the documents that a context expects: what is kept of them. Their files are not.
+context_examples = Table(
+    "context_examples",
+    metadata,
+    Column("example_id", _ID, primary_key=True),
+    Column("tenant_id", _ID, ForeignKey("tenants.tenant_id"), nullable=False),
+    Column("context_id", _ID, ForeignKey("contexts.context_id"), nullable=False),
+    Column("filename", String(255), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("content_type", String(255), nullable=False),
+    Column("features", Document, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    UniqueConstraint("context_id", "sha256"),
+    Index("ix_context_examples_listing", "tenant_id", "context_id", "example_id"),
 )
 
 _IN_QUARANTINE = text("quarantined_at IS NOT NULL")

@@ -70,6 +70,7 @@ _THINGS: Final[tuple[Table, ...]] = (
     schema.event_counters,
     schema.decisions,
     schema.rejection_marks,
+    schema.context_examples,
     schema.contexts,
     schema.bucket_outages,
     schema.default_buckets,

@@ -14,6 +14,7 @@ from sluice.contexts.policies import (
     FilenamePattern,
     Image,
     Legible,
+    LikeExamples,
     Media,
     MinSize,
     Mode,
@@ -23,7 +24,8 @@ from sluice.contexts.policies import (
     compile_pattern,
 )
 from sluice.uploads.reasons import Reason
-from sluice.uploads.values import Facts, Rejection, TextFact
+from sluice.uploads.values import Facts, KindFact, Rejection, TextFact
+from sluice_inspect.document_kinds import WORDS_LEAST
 from sluice_inspect.report import Report
 from sluice_inspect.text_questions import PAGES_MOST
 
@@ -41,6 +43,16 @@ FLAGS_OF: Final[Mapping[ActiveContentKind, tuple[str, ...]]] = MappingProxyType(
         "links": ("link.external", "xinclude"),
         "dde": ("dde",),
         "formulas": ("formula.csv",),
+    }
+)
+# Why there is no text.
+NO_TEXT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "": "there is none in it, as in a scan",
+        "format": "files of this format have none that is read",
+        "damaged": "the document is damaged",
+        "encrypted": "the document is protected by a password",
+        "too_complex": "it takes more time or memory than the limits allow",
     }
 )
 Finding = tuple[str, object, object]  # detail, found, expected
@@ -96,22 +108,35 @@ def judge_text(facts: Facts, policy: Text) -> Iterator[Rejection]:
             return
 
 
+def judge_kind(fact: KindFact, policy: LikeExamples) -> Iterator[Rejection]:
+    """Yield that a document is unlike the examples, or has too little text. Without enough examples nothing fails."""
+    if fact.examples != "ready":
+        return
+    if fact.similarity is None:
+        why = NO_TEXT.get(fact.why, fact.why) if fact.why or not fact.words else f"it has {fact.words} different words"
+        expected = {"words": {"min": WORDS_LEAST}}
+        detail = f"there is too little text to compare: {why}"
+        yield Rejection(
+            Reason.WRONG_DOCUMENT_KIND, detail, found={"words": fact.words}, expected=expected, mode=policy.mode
+        )
+    elif fact.similarity < policy.min_similarity:
+        parts = [f"found a similarity of {fact.similarity}, expected at least {policy.min_similarity}"]
+        parts += [f"shares {_quoted(fact.shares)} with the examples"] if fact.shares else []
+        parts += [f"lacks {_quoted(fact.lacks)}"] if fact.lacks else []
+        found = {"similarity": fact.similarity, "shares": list(fact.shares), "lacks": list(fact.lacks)}
+        expected_similarity = {"similarity": {"min": policy.min_similarity}}
+        yield Rejection(
+            Reason.WRONG_DOCUMENT_KIND, "; ".join(parts), found=found, expected=expected_similarity, mode=policy.mode
+        )
+
+
 _TextFinding = tuple[Reason, Finding]
-_UNREAD: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "": "there is none in it, as in a scan",
-        "format": "files of this format have none that is read",
-        "damaged": "the document is damaged",
-        "encrypted": "the document is protected by a password",
-        "too_complex": "it takes more time or memory than the limits allow",
-    }
-)
 
 
 def _unread(text: TextFact, policy: Text) -> _TextFinding | None:
     if text.words or not (policy.must_contain or policy.min_words):
         return None
-    why = "OCR found none in it" if text.ocr_pages else _UNREAD.get(text.why, text.why)
+    why = "OCR found none in it" if text.ocr_pages else NO_TEXT.get(text.why, text.why)
     found = {"words": 0, "ocr_pages": text.ocr_pages} if text.ocr_pages else {"words": 0}
     return Reason.MISSING_TEXT, (f"no text was read: {why}", found, {"words": {"min": policy.min_words or 1}})
 

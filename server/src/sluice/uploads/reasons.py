@@ -50,6 +50,7 @@ class Reason(StrEnum):
     WRONG_LANGUAGE = "wrong_language"
     OUTDATED_DOCUMENT = "outdated_document"
     IDENTIFIER_FOUND = "identifier_found"
+    WRONG_DOCUMENT_KIND = "wrong_document_kind"
 
 
 _CODES: Final = frozenset(Reason)
@@ -307,6 +308,13 @@ WORDS: Final = MappingProxyType(
             "The text of the document contains numbers of cards, accounts or persons that the context's policy text "
             "forbids; the report counts them, and never has them.",
             check="policy.text",
+        ),
+        Reason.WRONG_DOCUMENT_KIND: Words(
+            "the document is unlike those that are expected",
+            "The words and the layout of the document are less like the context's examples than its policy "
+            "document_kind asks for, or it has no text to compare, as a scan. The report has words of the examples that "
+            "it shares and lacks, never others.",
+            check="policy.document_kind",
         ),
     }
 )

@@ -42,6 +42,7 @@ class Unknown(StrEnum):
     NOT_ANSWERED = "not_answered"
     NOT_SANITISED = "not_sanitised"
     NOT_READ = "not_read"
+    OTHER_EXAMPLES = "other_examples"
     NOT_READABLE = "not_readable"
 
 
@@ -60,6 +61,7 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
         Unknown.NOT_ANSWERED: "The external check gave no answer.",
         Unknown.NOT_SANITISED: "The file was not sanitised as these rules ask for: what would be left is not known.",
         Unknown.NOT_READ: "The text of the document was not read, or not searched for all that the policy text names.",
+        Unknown.OTHER_EXAMPLES: "The document was not compared with the examples that the context has now.",
         Unknown.NOT_READABLE: "The decision was written by another release and cannot be read.",
     }
 )
@@ -276,6 +278,9 @@ def _gaps(
     if rules.sanitise is not None and (facts.sanitised is None or rules.sanitise != earlier.sanitise):
         yield "sanitise", Mode.ENFORCE, Unknown.NOT_SANITISED
     yield from _text_gaps(facts, earlier, rules)
+    kind = rules.policies.asked_kind
+    if kind is not None and rules.kind is not None and (facts.kind is None or facts.kind.kind != rules.kind):
+        yield "policy.document_kind", kind.mode, Unknown.OTHER_EXAMPLES
     yield from _external_gaps(facts, earlier, rules)
 
 

@@ -45,6 +45,7 @@ CHECKS: Final = (
     "malware",
     "sanitise",
     "policy.text",
+    "policy.document_kind",
     "storage",
 )
 
@@ -135,6 +136,7 @@ def failures(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     yield from judge_scan(facts, rules)
     yield from judge_sanitising(facts, rules)
     yield from judge_text(facts, rules)
+    yield from judge_kind(facts, rules)
     yield from judge_external(facts, rules)
 
 
@@ -210,6 +212,7 @@ def _is_measured(check: str, facts: Facts, found: dict[str, Rejection]) -> bool:
         "malware": facts.scanned or (facts.listed is not None and facts.listed.is_allowed) or None,
         "sanitise": facts.sanitised,
         "policy.text": facts.text,
+        "policy.document_kind": facts.kind if facts.kind is not None and facts.kind.examples == "ready" else None,
         "storage": None,  # no fact: a file that was stored has an id
     }
     if check in measured:
@@ -434,6 +437,13 @@ def judge_text(facts: Facts, rules: Rules) -> Iterator[Rejection]:
     """Yield the policy on texts if the text of the document fails it."""
     if rules.policies.text is not None:
         yield from policies.judge_text(facts, rules.policies.text)
+
+
+def judge_kind(facts: Facts, rules: Rules) -> Iterator[Rejection]:
+    """Yield the policy on kinds of documents if the document is unlike the examples that the rules are about."""
+    policy = rules.policies.asked_kind
+    if policy is not None and facts.kind is not None and facts.kind.kind == rules.kind:
+        yield from policies.judge_kind(facts.kind, policy)
 
 
 def is_as_stored(facts: Facts, rules: Rules) -> bool:

@@ -92,7 +92,7 @@ def sentence_for(rejection: Rejection, facts: Facts, rules: Rules) -> Sentence:
             return Sentence(_NOT_SANITISED_KEYS.get(str(rejection.found), "cannot_sanitise.plain"))
         case Reason.REJECTED_BY_CHECK | Reason.CHECK_UNANSWERED:
             return _of_external(rejection, facts)
-        case _ if WORDS[reason].check == "policy.text":
+        case _ if WORDS[reason].check in {"policy.text", "policy.document_kind"}:
             return _of_text(rejection)
         case _ if reason in _POLICY_REASONS:
             return _of_policy(rejection)
@@ -169,7 +169,7 @@ def _of_policy(rejection: Rejection) -> Sentence:
 
 
 def _of_text(rejection: Rejection) -> Sentence:
-    """Return the sentence for the policy on texts, from the found value."""
+    """Return the sentence for the policies on texts and on kinds of documents, from the found value."""
     found: Mapping[str, Any] = rejection.found if isinstance(rejection.found, Mapping) else {}
     key, params = "plain", {}
     match found:
@@ -178,7 +178,7 @@ def _of_text(rejection: Rejection) -> Sentence:
         case {"words": 0, "ocr_pages": _}:
             key = "illegible"
         case {"words": words}:
-            key = "short" if words else "unread"
+            key = "short" if words and rejection.reason is Reason.MISSING_TEXT else "unread"
         case {"age_days": None}:
             key = "undated"
         case {"identifiers": {"payment_card": _}} if len(found["identifiers"]) == 1:

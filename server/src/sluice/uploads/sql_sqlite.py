@@ -17,7 +17,7 @@ SELECT contexts.context_id, contexts.tenant_id, contexts.context_key, contexts.d
        contexts.rate_max_uploads, contexts.rate_window_seconds, contexts.storage_quota_mb, contexts.storage_used_bytes,
        contexts.status, contexts.metadata, contexts.storage_config_id, contexts.rules_version,
        contexts.created_at, contexts.updated_at, contexts.check_modes, contexts.policies,
-       contexts.external_checks, contexts.sanitise,
+       contexts.external_checks, contexts.sanitise, contexts.document_kind,
        tenants.plan,
        plan_usage.uploads,
        (SELECT group_concat(DISTINCT list || ':' || algorithm) FROM hash_entry_counts

@@ -1,18 +1,27 @@
-"""What the text of a document contains: asked of the locked child by the policy `text`, which alone needs it.
+"""What the text of a document contains, and how alike it is to examples: asked of the locked child by the policies `text`
+and `document_kind`, which alone need it.
 
-The text stays in the child. What comes back are names of what was searched, counts, codes of languages and an age.
+The text stays in the child. What comes back are names of what was searched, counts, codes of languages and an age, or
+a score and the numbers of words that several examples have.
 """
 
+from collections.abc import Sequence
 from datetime import date
+from typing import Final
 
+from sluice.contexts import Context
 from sluice.contexts.policies import Text
 from sluice.errors import ServiceUnavailable
 from sluice.observe.log import log
 from sluice.observe.stages import staged
-from sluice.uploads.values import TextFact
+from sluice.uploads.values import KindFact, TextFact
+from sluice_inspect.document_kinds import SCORE_MOST, WORDS_LEAST, DocumentKind
 from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.kinds import compare
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.text import NoText, TextUnavailable, ask_text
+
+_WORDS_SHOWN: Final = 5
 
 
 @staged("text")
@@ -38,3 +47,34 @@ async def read_text(
         is_cut=answer.is_cut,
         ocr_pages=answer.ocr_pages,
     )
+
+
+@staged("kind")
+async def compare_with_kind(sealed: Sealed, filename: str, context: Context, *, sandbox: Sandbox) -> KindFact:
+    """Return how alike a file is to the examples of its context. Raise `ServiceUnavailable` if there is no worker."""
+    kind, tenant_id = context.document_kind, context.tenant_id
+    if kind is None or not kind.is_ready:
+        return KindFact("few" if kind is None else kind.state)
+    try:
+        found = await compare(sandbox, sealed, kind, context.context_id, filename=filename, tenant_id=tenant_id)
+    except TextUnavailable as fault:
+        log.warning("check_unavailable", tenant_id=tenant_id, why=str(fault))
+        raise ServiceUnavailable("file checker") from fault
+    if isinstance(found, NoText):
+        return KindFact(kind.state, kind.digest, found.why)
+    if found.words < WORDS_LEAST:
+        return KindFact(kind.state, kind.digest, words=found.words)
+    return KindFact(
+        kind.state,
+        kind.digest,
+        words=found.words,
+        similarity=min(100, int(100 * found.score / (SCORE_MOST * kind.base))),
+        shares=_shown(kind, found.shared),
+        lacks=_shown(kind, found.lacking),
+    )
+
+
+def _shown(kind: DocumentKind, numbers: Sequence[int]) -> tuple[str, ...]:
+    """Return the first few of these words of a kind that may be shown."""
+    terms = (kind.terms[number] for number in numbers)
+    return tuple(term.word for term in terms if term.word is not None and kind.shows(term))[:_WORDS_SHOWN]

@@ -4,7 +4,7 @@
     admit     rate limit, monthly plan, storage quota, hash lists
     inspect   the file check and the malware scan, at the same time, on the same sealed bytes (`inspection`)
     sanitise  take out what the context does not want to store, and inspect what is left (`sanitising`)
-    read      what the text of the document contains, if a policy asks for it (`texts`)
+    read      what the text of the document contains, and how alike it is to examples, if policies ask (`texts`)
     ask       the external checks of the context, if it has some and nothing rejected the file (`external_checks`)
     commit    reserve room and write the row, store the object, record the file and its decision (`reservation`)
 
@@ -30,11 +30,13 @@ from sluice.errors import (
     BucketInactive,
     FileRejected,
     IdempotencyKeyInUse,
+    Invalid,
     LimitExceeded,
     ServiceUnavailable,
     StorageFull,
     TokenSpent,
 )
+from sluice.examples import ExampleDraft
 from sluice.hash_lists.repository import find_listed
 from sluice.idempotency_keys import KeyClaim
 from sluice.kit.clock import Clock
@@ -51,6 +53,7 @@ from sluice.uploads.form import UploadForm
 from sluice.uploads.hash_lookup import look_up, look_up_members
 from sluice.uploads.idempotency import claim_key, find_rejected, releasing
 from sluice.uploads.inspection import LookUpMembers, inspect
+from sluice.uploads.policies import NO_TEXT
 from sluice.uploads.rate_limit import hold_place
 from sluice.uploads.report import VerdictReport
 from sluice.uploads.reservation import ClaimLost, record, release, reserve_at_once, reserve_step_by_step, store
@@ -61,6 +64,7 @@ from sluice.uploads.rules import (
     is_as_stored,
     judge,
     judge_external,
+    judge_kind,
     judge_limits,
     judge_name_and_size,
     judge_text,
@@ -72,7 +76,7 @@ from sluice.uploads.slots import NoQuestionFree, UploadSlots
 from sluice.uploads.snapshot import ReadPrincipal, SnapshotCache, UploadSnapshot
 from sluice.uploads.speculative_put import SpeculativePut, prepare_put
 from sluice.uploads.spool import Spool, SpoolRoom
-from sluice.uploads.texts import read_text
+from sluice.uploads.texts import compare_with_kind, read_text
 from sluice.uploads.values import (
     Attempt,
     ContextSnapshot,
@@ -90,8 +94,11 @@ from sluice.uploads.values import (
     Usage,
     VerdictOutcome,
 )
+from sluice_inspect.document_kinds import WORDS_LEAST
 from sluice_inspect.sandbox import Sandbox
+from sluice_inspect.sandbox.kinds import read_example
 from sluice_inspect.sandbox.sealed import Sealed
+from sluice_inspect.sandbox.text import NoText, TextUnavailable
 
 LARGEST_FILE_BYTES: Final = 500 * 1_048_576  # of any context: holds while the context has not been named
 # A store that takes longer than this part of the lease is given up: the worker must never fence a running upload.
@@ -330,10 +337,45 @@ class Upload:
             if snapshot.rules.sanitise is not None:
                 judged, file = await self._sanitise(judged, file, snapshot, all_checks=True)
             judged = await self._read_text(judged, file, snapshot, all_checks=True)
+            judged = await self._compare(judged, file, snapshot, all_checks=True)
         if snapshot.rules.external_checks:
             judged = await self._ask(judged, file, caller, snapshot)
         await self.snapshot.require_current()
         return self._report(self._decision(judged, caller, snapshot))
+
+    async def read_example(self, file: ReceivedFile) -> ExampleDraft:
+        """Return what is kept of the file as an example of what its context expects.
+
+        Raise `FileRejected` if the context would not accept it for its content, `Invalid` if it has no text to learn
+        from, and others as `finish` does.
+        """
+        return await self.snapshot.retry_if_stale(partial(self._read_example, file))
+
+    async def _read_example(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> ExampleDraft:
+        engines, tenant_id, sealed = self._engines, snapshot.context.tenant_id, file.sealed
+        # By the content alone: nothing is stored, and other examples may be unlike this one.
+        policies = snapshot.rules.policies.model_copy(update={"document_kind": None, "duplicates": None})
+        rules = replace(
+            snapshot.rules, policies=policies, quota_bytes=None, external_checks=(), sanitise=None, kind=None
+        )
+        snapshot = replace(snapshot, rules=rules)
+        async with engines.slots.hold_inspection(self._token_id):
+            facts = await self._with_listed(_facts_of(file), sealed, snapshot)
+            judged = await self._inspect(judge(facts, rules), sealed, snapshot, all_checks=False)
+            judged = await self._read_text(judged, file, snapshot, all_checks=False)
+            judged = replace(judged, failures=tuple(map(_strictly, judged.failures)))
+            await self._require_passing(judged, caller, snapshot, is_last=True)
+            name = file.name.original
+            try:
+                text = await read_example(engines.sandbox, sealed, filename=name, tenant_id=tenant_id)
+            except TextUnavailable as fault:
+                raise ServiceUnavailable("file checker") from fault
+        if isinstance(text, NoText):
+            raise Invalid(f"file: {NO_TEXT[text.why]}, so that there is nothing to learn from it")
+        if len(text.words) < WORDS_LEAST:
+            found = f"found {len(text.words)} different words" if text.words else f"found none: {NO_TEXT['']}"
+            raise Invalid(f"file: expected at least {WORDS_LEAST} different words, {found}")
+        return ExampleDraft(name, sealed.sha256.hex(), sealed.size, judged.facts.content_type, text)
 
     async def _process(self, file: ReceivedFile, caller: Principal, snapshot: ContextSnapshot) -> Stored:
         self._sent = None  # of an earlier try
@@ -354,6 +396,7 @@ class Upload:
                         judged, file = await self._sanitise(judged, file, snapshot, all_checks=all_checks)
                         put = prepare_put(file, snapshot, self._engines.stores, self._engines.clock())
                     judged = await self._read_text(judged, file, snapshot, all_checks=all_checks)
+                    judged = await self._compare(judged, file, snapshot, all_checks=all_checks)
                 if rules.external_checks:
                     judged = await self._ask(judged, file, caller, snapshot)
                 judged = await self._require_passing(judged, caller, snapshot, is_last=True)
@@ -440,6 +483,18 @@ class Upload:
         )
         facts = replace(facts, text=fact)
         return judged.with_failures(facts, judge_text(facts, rules))
+
+    async def _compare(
+        self, judged: Judged, file: ReceivedFile, snapshot: ContextSnapshot, *, all_checks: bool
+    ) -> Judged:
+        """Add how alike the document is to the examples of the context, likewise."""
+        engines, rules, facts = self._engines, snapshot.rules, judged.facts
+        is_stopped = judged.rejection is not None and not all_checks
+        if rules.policies.asked_kind is None or not is_as_stored(facts, rules) or is_stopped:
+            return judged
+        fact = await compare_with_kind(file.sealed, facts.filename, snapshot.context, sandbox=engines.sandbox)
+        facts = replace(facts, kind=fact)
+        return judged.with_failures(facts, judge_kind(facts, rules))
 
     def _keep_sanitised(self, spooled: SpooledFile | None) -> None:
         """Keep the bytes of a sanitised file until the upload ends, instead of those of an earlier try."""
@@ -756,6 +811,11 @@ class _Original:
 
 def _judged_received(facts: Facts, rules: Rules) -> Judged:
     return Judged(facts, tuple(judge_name_and_size(facts, rules)))
+
+
+def _strictly(failure: Rejection) -> Rejection:
+    """Return the failure as one that refuses an example, which nobody reviews: only what is reported is not refused."""
+    return replace(failure, mode=Mode.ENFORCE) if failure.mode is Mode.QUARANTINE else failure
 
 
 def _facts_of(file: ReceivedFile) -> Facts:

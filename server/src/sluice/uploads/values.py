@@ -32,6 +32,7 @@ from sluice.uploads.examined import ExamineFact
 from sluice.uploads.names import FileName, plain_extension
 from sluice.uploads.reasons import EXTERNAL, LIMIT_REASONS, WORDS, Reason, stored_reason
 from sluice_inspect.check_results import CheckFinding, CheckResult, parse_results
+from sluice_inspect.document_kinds import KindState
 from sluice_inspect.report import Report
 from sluice_inspect.sandbox.sealed import Sealed
 from sluice_inspect.sandbox.unpack import RuleMatch
@@ -84,10 +85,13 @@ class Rules:
     policies: Policies = NO_POLICIES
     external_checks: tuple[ExternalRule, ...] = ()
     sanitise: Sanitise | None = None
+    kind: str | None = None
+    """Digest of the kind of document that files are compared with; None if they are not."""
 
     @classmethod
     def of(cls, context: Context) -> Self:
         """Return the rules of `context`."""
+        kind = context.document_kind
         return cls(
             version=context.rules_version,
             allowed_extensions=tuple(plain_extension(extension) for extension in context.allowed_extensions),
@@ -101,6 +105,7 @@ class Rules:
             policies=context.policies,
             external_checks=tuple(map(ExternalRule.of, context.external_checks)),
             sanitise=context.sanitise,
+            kind=None if kind is None or not kind.is_ready or context.policies.asked_kind is None else kind.digest,
         )
 
     def narrowed(self, permit: UploadPermit) -> Self:
@@ -125,6 +130,8 @@ class Rules:
             plain["sanitise"] = self.sanitise.to_json()
         else:
             del plain["sanitise"]
+        if self.kind is None:
+            del plain["kind"]
         return plain | {
             "rate": None if self.rate is None else asdict(self.rate),
             "check_modes": {} if self.check_modes is ALL_ENFORCED else self.check_modes.to_json(),
@@ -150,6 +157,7 @@ class Rules:
                 ExternalRule(**{**each, "mode": Mode(each["mode"])}) for each in raw.get("external_checks", ())
             ),
             sanitise=sanitise_of(raw.get("sanitise")),
+            kind=raw.get("kind"),
         )
 
 
@@ -315,6 +323,24 @@ class TextFact:
 
 
 @dataclass(frozen=True, slots=True)
+class KindFact:
+    """How alike a document is to the examples of its context, by the policy `document_kind`.
+
+    `examples` is `ready`, or says why nothing is compared: `few`, `alike` or `different`. `kind` is the digest of what
+    the examples have in common. `why` says why there is no text, as in `TextFact`; with less than a few different
+    `words`, `similarity` is None, too. `shares` and `lacks` are words of the examples, never others.
+    """
+
+    examples: KindState
+    kind: str | None = None
+    why: str = ""
+    words: int = 0
+    similarity: int | None = None
+    shares: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of one upload that were measured so far; None is not measured yet.
 
@@ -344,6 +370,8 @@ class Facts:
     """What was taken out before it is stored; None if that was not tried."""
     text: TextFact | None = None
     """What was found in its text; None if that was not read."""
+    kind: KindFact | None = None
+    """How alike it is to the examples of the context; None if it was not compared."""
 
     @property
     def report(self) -> Report | None:
@@ -386,6 +414,7 @@ class Facts:
             "listed": self.listed and self.listed.to_json(),
             "sanitised": self.sanitised and asdict(self.sanitised),
             "text": self.text and asdict(self.text),
+            "kind": self.kind and asdict(self.kind),
         }
         for name, fact in rare.items():
             if fact:
@@ -414,6 +443,7 @@ class Facts:
             external=tuple(ExternalFact(**_known(ExternalFact, one)) for one in raw.get("external", ())),
             sanitised=None if raw.get("sanitised") is None else _stored_sanitising(raw["sanitised"]),
             text=None if raw.get("text") is None else _stored_text(raw["text"]),
+            kind=None if raw.get("kind") is None else _stored_kind(raw["kind"]),
         )
 
 
@@ -435,6 +465,11 @@ def _stored_sanitising(sanitised: Mapping[str, Any]) -> SanitisedFact:
 def _stored_text(text: Mapping[str, Any]) -> TextFact:
     known = _known(TextFact, text)
     return TextFact(**{**known, "found": tuple(known["found"]), "languages": tuple(known["languages"])})
+
+
+def _stored_kind(kind: Mapping[str, Any]) -> KindFact:
+    known = _known(KindFact, kind)
+    return KindFact(**{**known, "shares": tuple(known["shares"]), "lacks": tuple(known["lacks"])})
 
 
 def _stored_scan(scanned: Mapping[str, Any]) -> ScanFact:

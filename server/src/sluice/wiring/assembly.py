@@ -18,6 +18,7 @@ from sluice.cors.service import Cors
 from sluice.db.database import Database
 from sluice.erasures.service import Erasures
 from sluice.events.service import EventFeed
+from sluice.examples.service import Examples
 from sluice.files.links import LinkSigner, load_signing_secret
 from sluice.files.service import Files, Quarantine
 from sluice.hash_lists.service import HashLists
@@ -322,6 +323,7 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer, folder:
     return Services(
         tenants=Tenants(database),
         contexts=contexts,
+        examples=Examples(database, engines.sandbox),
         buckets=buckets,
         files=files,
         jobs=jobs,

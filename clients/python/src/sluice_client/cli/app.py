@@ -115,9 +115,15 @@ def _loaded(name: str, panel: str, place: str) -> Any:
         command = typer.main.get_command(alone)
     command.name = name
     vars(command)["rich_help_panel"] = panel
-    for one in (command, *getattr(command, "commands", {}).values()):
-        one.get_params = partial(_params, one.get_params)
+    _prepare(command)
     return command
+
+
+def _prepare(command: Any) -> None:
+    """Have a command and those below it take their parameters as `_params` does."""
+    command.get_params = partial(_params, command.get_params)
+    for one in getattr(command, "commands", {}).values():
+        _prepare(one)
 
 
 def _params(get_params: Callable[..., Any], ctx: Any) -> Any:

@@ -1,6 +1,7 @@
 """`sluice contexts`: the contexts of a tenant on a running service over HTTP."""
 
 import json as json_format
+import os
 import re
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature, signature
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from sluice_client.cli import output
+from sluice_client.cli.form import FormFile, files_in, opened_file
 from sluice_client.cli.options import MOMENT, Json, group_of, past_moment
 from sluice_client.cli.output import CommandRefused, Exit
 from sluice_client.cli.service import BodyFile, Fields, Service, body_of, complete_context, given, on_service, segment
@@ -213,6 +215,85 @@ def rotate_check_secret(
         return
     output.say(f"The new secret of {check}, shown now and never again:")
     output.line(made["secret"])
+
+
+examples = group_of(
+    "Add, list and remove examples of the documents that a context expects. Its policy document_kind compares files with "
+    "them."
+)
+group.add_typer(examples, name="examples")
+_ALIKE: Final = {
+    "ready": "Files are compared with them.",
+    "few": "Nothing is compared yet: at least three are needed.",
+    "alike": "Nothing is compared yet: these are copies of fewer than three documents.",
+    "different": "Nothing is compared: they have too little in common.",
+}
+
+
+@examples.command("add")
+@on_service
+def add_examples(
+    key: Key,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", exists=True, help="Files, and folders of files.")],
+    *,
+    service: Service,
+    json: Json = False,
+) -> None:
+    """Add examples: each file is checked and read, and not kept. The API key needs the scope `admin`. With --json: one
+    line per example.
+    """
+    added: dict[str, Any] = {}
+    for path in files_in(files):
+        with opened_file(path) as (file, _size):
+            name = os.fsencode(path.name).decode("utf-8", "replace")
+            response = FormFile(name, file).send(service.http, f"{_PATH}/{segment(key)}/examples", {})
+        added = service.success(response)["data"]
+        if json:
+            output.as_json(added)
+        else:
+            output.line(f"Added {added['example']['filename']} as {added['example']['example_id']}.")
+    if added and not json:
+        _say_kind(added["examples"], added["kind"])
+
+
+@examples.command("list")
+@on_service
+def list_examples(key: Key, *, service: Service, json: Json = False) -> None:
+    """List the examples, and say what they have in common."""
+    found = service.data("GET", f"{_PATH}/{segment(key)}/examples")
+    if json:
+        output.as_json(found)
+        return
+    output.listing(
+        found["examples"],
+        ("EXAMPLE", "FILE", "TYPE", "BYTES", "ADDED"),
+        lambda one: (
+            one["example_id"], one["filename"], one["content_type"], str(one["size_bytes"]), one["created_at"],
+        ),
+        json=False,
+    )  # fmt: skip
+    _say_kind(len(found["examples"]), found["kind"])
+
+
+@examples.command("remove")
+@on_service
+def remove_example(
+    key: Key,
+    example: Annotated[str, typer.Argument(metavar="EXAMPLE", help="Id of the example, as `list` shows it.")],
+    *,
+    service: Service,
+    json: Json = False,
+) -> None:
+    """Remove an example, and all that was kept of it. The API key needs the scope `admin`."""
+    left = service.data("DELETE", f"{_PATH}/{segment(key)}/examples/{segment(example)}")
+    output.done(left, f"Removed {example}.", json=json)
+    if not json:
+        _say_kind(len(left["examples"]), left["kind"])
+
+
+def _say_kind(count: int, kind: Mapping[str, Any]) -> None:
+    words = f" They share {', '.join(kind['words'][:10])}." if kind["words"] else ""
+    output.say(f"{count} examples, alike by {kind['cohesion']} of 100. {_ALIKE[kind['state']]}{words}")
 
 
 @group.command()

@@ -1,19 +1,23 @@
 """File context endpoints."""
 
+import time
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from sluice import errors
-from sluice.access import Scope
+from sluice.access import Principal, Scope
 from sluice.api.documented import BODY, READING, SCOPED, responses, with_headers
 from sluice.api.parameters import WARNS_OF_UNKNOWN, ByCaller, Caller, PageParameters, Services
-from sluice.api.route import GuardedRoute
+from sluice.api.route import GuardedRoute, authorize
+from sluice.api.routes.upload import read_example
 from sluice.api.schemas.contexts import ContextItem, ContextOut, CreateContext, ExternalCheckOut, UpdateContext
 from sluice.api.schemas.envelope import Envelope, PagedEnvelope, pagination_of
+from sluice.api.schemas.examples import EXAMPLE_BODY, ExampleAdded, ExamplesOut
 from sluice.api.schemas.holds import ContextHold, SetHold
 from sluice.api.schemas.replays import ReplayOut, ReplayRequest
 from sluice.kit.clock import utc_now
+from sluice.kit.read_through_cache import Cached
 from sluice.uploads.values import Rules
 
 router = APIRouter(prefix="/api/v1/contexts", tags=["File contexts"], route_class=GuardedRoute)
@@ -67,6 +71,52 @@ async def rotate_check_secret(
     """Give an external check a new secret. For 24 hours questions are signed with the old one too."""
     check = await services.contexts.rotate_check_secret(by, context_key, check_name)
     return Envelope(message="Secret of the external check rotated", data=ExternalCheckOut.model_validate(check))
+
+
+@router.get("/{context_key}/examples", responses=responses(*SCOPED, errors.NotFound))
+async def list_examples(context_key: str, principal: Caller, services: Services) -> Envelope[ExamplesOut]:
+    """List the examples of the documents that a context expects, and what they have in common.
+
+    Its policy `document_kind` compares files with them.
+    """
+    found = await services.examples.list(principal.tenant_id, context_key)
+    return Envelope(message="Examples listed", data=ExamplesOut.of(found))
+
+
+@router.post(
+    "/{context_key}/examples",
+    status_code=201,
+    openapi_extra=EXAMPLE_BODY,
+    responses=responses(
+        *SCOPED,
+        *BODY,
+        errors.FileRejected,
+        errors.ContextInactive,
+        errors.BodyStalled,
+        errors.NotFound,
+        errors.SpoolBusy,
+    ),
+)
+async def add_example(context_key: str, request: Request, by: ByCaller, services: Services) -> Envelope[ExampleAdded]:
+    """Add an example of the documents that a context expects, of at most 30.
+
+    The file is checked as an upload is, and read; its words are kept as numbers, and the file itself is not. What the
+    context does not accept, and what has no text, is no example. The rules of the context get a new version.
+    """
+
+    async def read_again(since: float) -> Cached[Principal]:
+        return await authorize(request, Scope.ADMIN, since=since, again=True)
+
+    draft = await read_example(request, Cached(by.principal, time.monotonic()), read_again, context_key)
+    example, found = await services.examples.add(by, context_key, draft)
+    return Envelope(message="Example added", data=ExampleAdded.of_added(example, found))
+
+
+@router.delete("/{context_key}/examples/{example_id}", responses=responses(*SCOPED, errors.NotFound))
+async def remove_example(context_key: str, example_id: str, by: ByCaller, services: Services) -> Envelope[ExamplesOut]:
+    """Remove an example, and all that was kept of it; show those that are left."""
+    found = await services.examples.remove(by, context_key, example_id)
+    return Envelope(message="Example removed", data=ExamplesOut.of(found))
 
 
 @router.put("/{context_key}/hold", responses=responses(*SCOPED, *BODY, errors.NotFound))

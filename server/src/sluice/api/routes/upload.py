@@ -31,6 +31,7 @@ from sluice.api.schemas.files import UPLOAD_BODY, UploadedByToken, UploadOut
 from sluice.api.schemas.reports import FullReport, SenderReport, Validated, report_body
 from sluice.db.database import DatabaseUnavailable
 from sluice.errors import BodyTooLarge, Invalid, Malformed, SluiceError, UnsupportedBody
+from sluice.examples import ExampleDraft
 from sluice.kit.read_through_cache import Cached
 from sluice.observe.metrics import UPLOADS_UNDER_WAY, count_upload
 from sluice.observe.stages import staged
@@ -131,6 +132,21 @@ async def validate_for(request: Request, caller: Cached[Principal], read_caller:
     purpose = Purpose(stores=False, all_checks=True, declared_bytes=None if declared is None else int(declared))
     upload = services.uploads.begin(caller, read_caller, began=time.monotonic(), purpose=purpose)
     return await _validated(request, caller.value, upload)
+
+
+async def read_example(
+    request: Request, caller: Cached[Principal], read_caller: ReadPrincipal, context_key: str
+) -> ExampleDraft:
+    """Return what is kept of the file in a form as an example of a context, for a caller who is authorized already."""
+    services: Services = request.app.state.services
+    tenant_id = caller.value.tenant_id
+    await take_validation(services.uploads.limiter, tenant_id, services.uploads.limits.validations_per_minute)
+    declared = request.headers.get("content-length")
+    purpose = Purpose(stores=False, declared_bytes=None if declared is None else int(declared))
+    upload = services.uploads.begin(caller, read_caller, began=time.monotonic(), purpose=purpose)
+    slots = services.uploads.slots
+    work = partial(_receive_and_finish, request, upload, slots, upload.read_example, context_key=context_key)
+    return await counted(upload, "validate", work)
 
 
 async def store_for(
@@ -235,7 +251,12 @@ async def counted(upload: Upload, purpose: str, work: Callable[[], Awaitable[T]]
 
 
 async def _receive_and_finish(
-    request: Request, upload: Upload, slots: UploadSlots, finish: Callable[[ReceivedFile], Awaitable[T]]
+    request: Request,
+    upload: Upload,
+    slots: UploadSlots,
+    finish: Callable[[ReceivedFile], Awaitable[T]],
+    *,
+    context_key: str | None = None,
 ) -> T:
     try:
         boundary = _require_form(request)
@@ -243,6 +264,8 @@ async def _receive_and_finish(
         async with slots.hold(caller.tenant_id, token_id=caller.actor_id if caller.permit else None):
             if caller.permit is not None:
                 await upload.name_context(caller.permit.context_key)  # the form may name the same
+            if context_key is not None:
+                await upload.name_context(context_key)
             file = await _receive(request, boundary, upload)
             context = upload.snapshot.named.context
             with slots.learning(context.context_id, file.sealed.size):

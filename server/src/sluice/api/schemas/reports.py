@@ -23,6 +23,7 @@ from sluice.uploads.report import VerdictReport
 from sluice.uploads.rules import CheckOutcome, CheckResult
 from sluice.uploads.sentences import sentence_for
 from sluice.uploads.values import Facts, VerdictOutcome
+from sluice_inspect.document_kinds import KindState
 from sluice_inspect.sandbox.sanitising import Removed
 from sluice_inspect.sandbox.unpack import Severity
 
@@ -150,6 +151,22 @@ class TextOut(ResponseBody):
     )
 
 
+class ComparedOut(ResponseBody):
+    """How alike the file is to the examples of the context. All words in it are words of the examples."""
+
+    examples: KindState = Field(
+        description="`ready`, or why it was compared with nothing: `few` examples, `alike` or `different` ones."
+    )
+    kind: str | None = Field(description="What the examples have in common, by its digest.")
+    why: str = Field(description="Why there is no text, as in `text`; empty if it was read.")
+    words: int = Field(description="How many different words it has, of at most 2,000.")
+    similarity: int | None = Field(
+        description="100 is what three in four of the examples have to the others; null if it was not compared."
+    )
+    shares: list[str] = Field(description="Words that it shares with at least half of the examples.")
+    lacks: list[str] = Field(description="Words of at least half of the examples that it lacks.")
+
+
 class ReportedFile(ResponseBody):
     """The file that a report is about. A hash is missing if not all of its bytes came."""
 
@@ -195,6 +212,11 @@ class FullReport(SenderReport):
     )
     text: TextOut | None = Field(
         None, exclude_if=is_none, description="What was found in its text, if the policy `text` had it read."
+    )
+    kind: ComparedOut | None = Field(
+        None,
+        exclude_if=is_none,
+        description="How alike it is to the examples of the context, if the policy `document_kind` had it compared.",
     )
     duration_ms: int | None
     mode: Literal["first_failure", "all_checks"] = Field(
@@ -325,6 +347,7 @@ def full_report(
         external_checks=[ExternalResultOut.model_validate(one) for one in facts.external] or None,
         sanitised=_sanitised(facts),
         text=None if facts.text is None else TextOut.model_validate(facts.text),
+        kind=None if facts.kind is None else ComparedOut.model_validate(facts.kind),
         duration_ms=report.duration_ms,
         mode="all_checks" if report.all_checks else "first_failure",
         flags=[

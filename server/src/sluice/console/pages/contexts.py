@@ -36,7 +36,14 @@ _DAYS: Final = 14
 _REPLAYED: Final = timedelta(days=7)
 _CHANGES_SHOWN: Final = 8
 _CHOICES_MOST: Final = 10  # more are written as words
-_CHANGES: Final = ("context.changed", "context.held", "context.unheld", "context.created")
+_CHANGES: Final = (
+    "context.changed",
+    "context.example_added",
+    "context.example_removed",
+    "context.held",
+    "context.unheld",
+    "context.created",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,7 @@ _LABELS: Final = {
     "page_sentence": "Sentence on the upload page",
     "page_color": "Colour of the upload page",
     "page_logo": "Logo on the upload page",
+    "examples": "Number of examples",
     "check_modes.integrity": "Damage",
     "check_modes.blank": "Blank files",
     "check_modes.malware": "Malware",
