@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import EDGE_MOST, PAPER, Line, Mask, Page, greatest_around, rotations
+from sluice_inspect.images.page_model import CELLS_LEAST, EDGE_MOST, PAPER, Line, Mask, Page, greatest_around, rotations
 from sluice_inspect.images.views import Levels, max_over_channels
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _OUTSIDE_MOST: Final = 0.13  # share of a side up to which it reaches
 _SHEET_STEP: Final = 8.0  # levels of the edge of a sheet at least
 _SHEET_SEEN: Final = 0.75  # share of it that is seen
 _SHEET_TILT: Final = 0.03  # by which it is askew at most
+_SHEET_WRITTEN: Final = 50.0  # levels by which strokes are darker than what lies beyond it
+_SHEET_WRITTEN_MOST: Final = 0.0005  # share that they take of it
 _SHEET_REACH: Final = 2.5  # millimetres on both sides of it
 _LINES_MOST: Final = 12  # lines of one direction from edge to edge that are no print
 _REGULAR_LEAST: Final = 4
@@ -167,11 +169,25 @@ def _mask_sheet_edges(page: Page, known: list[int]) -> None:
         if not best[0]:
             continue
         line = best[1] + best[2] * ((np.arange(width) + 0.5) / width * 2 - 1)
-        down = np.arange(most + 2 * tilt_most)[:, None]
+        down = np.arange(len(strip))[:, None]
         reach = round(_SHEET_REACH * page.scale)
-        covered = (down < line + reach) & (best[3] | (down > line - reach))
-        masked[: len(covered)] |= covered[: len(masked)]
+        beyond, within = down < line - reach, (down > line + reach) & (down < line + 4 * reach)
+        covered = ~beyond & (down < line + reach)
+        if best[3] and _is_lid(strip, beyond, within, least):
+            covered |= beyond
+        masked[: len(strip)] |= covered
         known[turn] = int(line.max()) + reach
+
+
+def _is_lid(strip: Levels, beyond: Mask, within: Mask, least: float) -> bool:
+    """Return whether what lies beyond a line is of another tone than the sheet, and nothing is written there."""
+    if beyond.sum() < CELLS_LEAST or not within.any():
+        return False
+    tone, paper = (np.median(strip[area], axis=0) for area in (beyond, within))
+    if float(np.abs(tone - paper).max()) < least:
+        return False
+    darker = (tone - strip[beyond]).max(axis=1)
+    return bool((darker > _SHEET_WRITTEN).mean() < _SHEET_WRITTEN_MOST)
 
 
 def model_corners(page: Page) -> None:
