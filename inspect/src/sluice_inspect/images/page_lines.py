@@ -31,6 +31,8 @@ _SEEN: Final = 0.7  # share of its length in which it is seen
 _KNOWN: Final = 0.6  # share of it that is not covered
 _FOLD_MOST: Final = 75.0  # levels of a fold; a darker line is drawn, unless it is exactly in line with the picture
 _STREAK_MOST: Final = 140.0
+_LINE_VARIES: Final = 0.1, 0.6  # share of the light, and of its depth, by which it is darker in places
+_LINE_DRAWN: Final = 60.0  # levels by which something on it is darker
 _HORIZONS: Final = ((1.5, 0.45, 4.0, 12.0, 2.5, 3.0), (4.5, 0.6, 8.0, 22.0, 7.0, 1.4))
 """Of a sharp and of a blurred horizon: millimetres in which how much of it is complete, from where to where the tones
 beside it are, levels between them at least, and how many times as far apart they are further away at most."""
@@ -325,6 +327,11 @@ def _subtract_along(
     with np.errstate(all="ignore"):
         middles = np.stack([_nan_median(values[:, left:right]) for left, right in pairwise(edges)], axis=1)
     middles = _median_along(middles)
+    if reach[0] == -reach[1]:  # where a fold or a streak is much darker than elsewhere, a line is drawn along it
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # nothing is known there
+            whole = np.nanmedian(middles, axis=1, keepdims=True)
+        middles = np.fmax(middles, whole - np.fmax(_LINE_VARIES[0], _LINE_VARIES[1] * (1 - whole)))
     centres = (edges[:-1] + edges[1:]) / 2
     usual = np.empty_like(values)
     for row in range(len(offsets)):
@@ -343,6 +350,9 @@ def _subtract_along(
     # A sharp transition is a matter of single pixels.
     slope = max_over_channels(np.abs(np.diff(usual, axis=0, append=usual[-1:])))
     steep = _grown_down(np.nan_to_num(slope) > 6, max(2, round(scale))) & valid
+    if reach[0] == -reach[1]:
+        apart, deep = (usual - levels[rows, columns]).max(axis=2), (beside - usual).max(axis=2)
+        steep &= ~(apart > np.maximum(_LINE_DRAWN, 1.2 * greatest_around(np.nan_to_num(deep), round(scale))))
     masked[rows[steep], columns[steep]] = True
 
 

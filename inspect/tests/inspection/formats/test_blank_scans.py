@@ -166,13 +166,16 @@ def test_page_number_at_the_middle_of_the_foot_is_no_pair_of_holes() -> None:
     assert not picture_is_blank(scan_judging.draw("page_number", 13002).image.convert("L"))
 
 
-def test_line_at_the_middle_that_ends_at_the_margins_and_a_stroke_across_a_fold_are_not_blank() -> None:
+def test_line_at_the_middle_that_ends_at_the_margins_and_strokes_across_and_along_a_fold_are_not_blank() -> None:
     page = empty_page()
     page[350:352, 36:-36] -= 25
     assert not picture_is_blank(grey_picture(page))
     folded = Image.fromarray(with_fold(empty_page()))
     ImageDraw.Draw(folded).line((240, 336, 258, 366), fill=190, width=2)
     assert not picture_is_blank(grey_picture(np.asarray(folded)))
+    along = with_fold(empty_page())
+    along[351:353, 120:360] -= 110
+    assert not picture_is_blank(grey_picture(along))
 
 
 def test_line_on_a_drawn_picture_is_no_streak() -> None:
