@@ -202,7 +202,7 @@ const recording = new Sluice({ url: "http://x", credential: "c", fetch: async (u
 for (const [noun, methods] of Object.entries(recording)) {
   if (noun === "uploads") continue;
   for (const [name, method] of Object.entries(methods)) {
-    const made = method("first", "second", {});
+    const made = method("first", name === "addExample" ? new File(["a"], "second") : "second", {});
     if (name === "follow") await made.return(); // never ends
     else if (made[Symbol.asyncIterator]) await made[Symbol.asyncIterator]().next();
     else await made;

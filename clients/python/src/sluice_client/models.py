@@ -395,6 +395,7 @@ class TextFacts(Model):
     age_days: int | None
     identifiers: dict[str, int]
     is_cut: bool
+    ocr_pages: int = 0
 
 
 class ComparedFacts(Model):

@@ -46,6 +46,7 @@ _SHADOW: Final = 0.07  # the same where it is darkest
 _SHADOW_EDGES: Final = (0.8, 1.2, 2.0, 2.8, 4.0, 5.6)  # cells of the spread of the soft edge of a shadow
 _SHADOW_EDGE_MOST: Final = 0.42  # share of the page that the edge of a faint one takes: waves have no other parts
 _SHADOW_SURE: Final = 0.09  # share of the light that one takes which is not faint
+_SHADOW_WHOLE: Final = 0.85  # share of a shadow that hangs together
 _SHADOW_SHARPENED: Final = 1.5
 _SHADOW_STEPS: Final = 12
 _SHADOW_FITTED: Final = 92  # per cent of the cells that fit best, by which a shadow is fitted
@@ -190,15 +191,34 @@ def _is_under_shadow(light: _Light, off: float) -> bool:
         start = level < _between(level[used])
         for reach in _SHADOW_EDGES:
             start, first = _fitted_shadow(light, few, start, reach)
-            shadow = _fitted_shadow(light, terms, start, reach)[1]
+            area, shadow = _fitted_shadow(light, terms, start, reach)
             depth, rest = min(first.depth, shadow.depth), shadow.rest
             if shadow.edge > (_SHADOW_EDGE_MOST if depth < _SHADOW_SURE else 1):
                 continue
             most, more = (float(np.percentile(np.abs(rest[used]), share)) for share in (95, 99))
             is_clear = most <= min(depth / _SHADOW_CLEAR[0], unexplained / _SHADOW_CLEAR[1])
-            if is_clear and most <= off + _SHADOW_SHAPE[0] * depth and more <= 2 * off + _SHADOW_SHAPE[1] * depth:
+            is_even = most <= off + _SHADOW_SHAPE[0] * depth and more <= 2 * off + _SHADOW_SHAPE[1] * depth
+            if is_clear and is_even and _is_one_area(area.reshape(light.levels.shape)):
                 return True
     return False
+
+
+def _is_one_area(area: Mask) -> bool:
+    """Return whether nearly all cells of an area hang together: one shadow, and no waves."""
+    reached = np.zeros_like(area)
+    largest, total = 0, int(area.sum())
+    for start in zip(*np.nonzero(area), strict=True):
+        if largest > _SHADOW_WHOLE * total or reached[start]:
+            continue
+        part = np.zeros_like(area)
+        part[start] = True
+        size = 0
+        while size < (size := int(part.sum())):
+            wide = np.pad(part, 1)
+            part = (part | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:]) & area
+        reached |= part
+        largest = max(largest, size)
+    return largest > _SHADOW_WHOLE * total
 
 
 def _fitted_shadow(light: _Light, terms: NDArray[np.float64], is_dark: Mask, reach: float) -> tuple[Mask, _Shadow]:
