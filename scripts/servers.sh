@@ -14,6 +14,7 @@ have() {
     etcd-server) command -v etcd >/dev/null ;;
     python3-psycopg2) [ -d /usr/lib/python3/dist-packages/psycopg2 ] ;;
     golang-go) command -v go >/dev/null ;;
+    tesseract-ocr) command -v tesseract >/dev/null ;;
     groff-base) command -v groff >/dev/null ;;
     openssh-client) command -v ssh-keygen >/dev/null ;;
     libarchive-tools) command -v bsdtar >/dev/null ;;
