@@ -79,7 +79,10 @@ def children_of(pid: int) -> list[int]:
 
 
 def is_zygote(pid: int) -> bool:
-    return "sluice_inspect.child.zygote" in Path(f"/proc/{pid}/cmdline").read_text()
+    try:
+        return "sluice_inspect.child.zygote" in Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        return False
 
 
 def zygotes(service: Service) -> list[int]:
