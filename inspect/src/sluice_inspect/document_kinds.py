@@ -38,7 +38,7 @@ KindState = Literal["ready", "few", "alike", "different"]
 
 
 def key_of(word: str, salt: str) -> int:
-    """Return the number that stands for a word in one context."""
+    """Return the number of a word in one context: a keyed hash of it."""
     digest = hashlib.blake2b(word.encode(), digest_size=_KEY_BYTES, key=salt.encode()[: hashlib.blake2b.MAX_KEY_SIZE])
     return int.from_bytes(digest.digest())
 

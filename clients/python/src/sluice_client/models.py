@@ -241,7 +241,7 @@ class Example(Model):
 
 
 class DocumentKind(Model):
-    """What examples have in common. `state` is `ready`, or says why nothing is compared: `few`, `alike`, `different`."""
+    """What examples have in common. `state` is `ready`, or why nothing is compared: `few`, `alike`, `different`."""
 
     state: str
     digest: str | None

@@ -249,7 +249,7 @@ def _fitted_shadow(light: _Light, terms: NDArray[np.float64], is_dark: Mask, rea
 
 @lru_cache(64)
 def _spreading(side: int, reach: float) -> NDArray[np.float64]:
-    """Return the matrix that blurs so many cells as a normal distribution does, as if the outermost went on."""
+    """Return the matrix that blurs a row of `side` cells by a normal distribution; the outermost cells are repeated."""
     weights = np.exp(-0.5 * np.square((np.arange(side)[:, None] - np.arange(-side, 2 * side)[None]) / reach))
     weights /= weights.sum(axis=1, keepdims=True)
     matrix: NDArray[np.float64] = weights[:, side : 2 * side].copy()

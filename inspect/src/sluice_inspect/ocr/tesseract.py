@@ -96,7 +96,7 @@ def lines_of(table: str, confidence: int) -> list[list[str]]:
 
 
 def joined(lines: Sequence[Sequence[str]]) -> str:
-    """Return the text of the lines, with the words that go on in the next line made whole."""
+    """Return the text of the lines, with words that are hyphenated at the end of a line joined."""
     text = ""
     for words in lines:
         line = ""
