@@ -24,7 +24,6 @@ _ICAP: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}=icaps?://\S+")
 _ENGINE: Final = re.compile(r"clamd|builtin|yara|icap:[a-z0-9][a-z0-9_-]{0,31}")
 _CHECK: Final = re.compile(r"[a-z][a-z0-9_]{0,47}")
 _FILE: Final = "file://"
-_S3: Final = "s3://"
 _PREFIX: Final = "SLUICE_"
 # Each may be in a file instead, whose path is in the variable with `_FILE` appended to its name.
 FROM_FILES: Final = (
@@ -32,6 +31,7 @@ FROM_FILES: Final = (
     "migration_database_url",
     "redis_url",
     "storage_access_key_id",
+    "storage_secret",
     "storage_secret_access_key",
     "console_oidc_client_secret",
     "metrics_token",
@@ -179,14 +179,24 @@ class Settings(BaseSettings):
     )
     storage_url: str | None = Field(
         None,
-        pattern=r"^(file:///.+|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])$",
-        description="Store of the platform as one URL: `file:///folder` or `s3://bucket`. Replaces "
-        "`SLUICE_STORAGE_DIR` and `SLUICE_STORAGE_BUCKET`.",
+        pattern=r"^(file:///.+|(s3|gs)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]|az://[a-z0-9]{3,24}/[a-z0-9-]{3,63}(\?.+)?)$",
+        description="Store of the platform as one URL: `file:///folder`, `s3://bucket`, `az://account/container` or "
+        "`gs://bucket`. Replaces `SLUICE_STORAGE_DIR` and `SLUICE_STORAGE_BUCKET`.",
     )
-    storage_region: str = Field("us-east-1", description="Region of that bucket.")
-    storage_endpoint: HttpUrl | None = Field(None, description="Address of that bucket's S3 service, if it is not AWS.")
-    storage_access_key_id: str | None = Field(None, description="Access key of that bucket.")
+    storage_region: str = Field("us-east-1", description="Region of that bucket, if it is one of S3.")
+    storage_endpoint: HttpUrl | None = Field(
+        None, description="Address of that bucket's service, if it is not AWS, the public cloud of Azure, or Google."
+    )
+    storage_access_key_id: str | None = Field(
+        None, description="Access key of that bucket, if it is one of S3, or HMAC key, if it is one of Google."
+    )
     storage_secret_access_key: SecretStr | None = Field(None, description="Secret of that access key.")
+    storage_secret: SecretStr | None = Field(
+        None,
+        description="What opens the bucket instead of an access key. Azure: an account key, a SAS token, or the secret "
+        "of a client (`az://account/container?directory_id=…&client_id=…`). Google: the JSON of a service account's "
+        "key.",
+    )
     s3_connect_seconds: float = Field(5.0, gt=0, description="Longest wait for a connection to any bucket.")
     s3_request_seconds: float = Field(60.0, gt=0, description="Longest single request to a bucket.")
     s3_retries: int = Field(3, ge=0, le=10, description="Retries of one request to a bucket.")
@@ -605,11 +615,11 @@ class Settings(BaseSettings):
         return self.storage_dir or self.data_dir / "objects"
 
     @property
-    def resolved_storage_bucket(self) -> str | None:
-        """S3 bucket that is the platform's own store, None for a folder."""
-        if self.storage_url is not None and self.storage_url.startswith(_S3):
-            return self.storage_url.removeprefix(_S3)
-        return self.storage_bucket
+    def resolved_storage_url(self) -> str | None:
+        """URL of the bucket that is the platform's own store, None for a folder."""
+        if self.storage_url is not None:
+            return None if self.storage_url.startswith(_FILE) else self.storage_url
+        return None if self.storage_bucket is None else f"s3://{self.storage_bucket}"
 
     @property
     def resolved_spool_dir(self) -> Path:

@@ -17,6 +17,7 @@ from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.kit.cipher import CannotOpen
 from sluice.kit.keyring_file import KeyringFile, add_key, keyring_line, parse_keyring
+from sluice.storage import S3Settings
 from sluice.tenants.service import Tenants
 from tests.api.responses import data
 from tests.cli.commands import Sluice
@@ -59,9 +60,9 @@ def store_buckets(sluice: Sluice, count: int) -> list[Bucket]:
 
 def _bucket(sluice: Sluice, tenant_id: str, number: int) -> Bucket:
     names = {"config_id": f"bkt_{number:026}", "tenant_id": tenant_id, "name": f"bucket {number}"}
-    place = {"region": "us-east-1", "default_bucket": "bucket", "base_path": "", "endpoint_url": None}
+    place = {"settings": S3Settings("A" * 16, "us-east-1"), "default_bucket": "bucket", "base_path": ""}
     dates = {"is_active": True, "created_at": datetime.now(UTC), "updated_at": None}
-    fields: dict[str, Any] = names | place | dates | {"access_key_id": "A" * 16, "secret_sealed": ""}
+    fields: dict[str, Any] = names | place | dates | {"secret_sealed": ""}
     binding = secret_binding(Bucket(**fields))
     sealed = KeyringFile(keyring_file(sluice)).seal(f"secret {number}", bound_to=binding)
     return Bucket(**fields | {"secret_sealed": sealed})

@@ -12,7 +12,7 @@ from sluice.api.schemas.buckets import AddBucket
 from sluice.buckets import Bucket
 from sluice.contexts.templates import BadTemplate, render, validate
 from sluice.errors import Invalid
-from sluice.storage import SERVICE_FOLDERS
+from sluice.storage import SERVICE_FOLDERS, S3Settings
 from sluice.storage.common import validate_key
 from sluice.uploads.names import read_name
 
@@ -38,8 +38,8 @@ def _bucket(base_path: str) -> Bucket:
         "created_at": AT,
         "updated_at": None,
     }
-    place: dict[str, Any] = {"region": "r", "default_bucket": "bucket", "base_path": bare, "endpoint_url": None}
-    return Bucket(**ids, **place, access_key_id="A" * 16, secret_sealed="", is_active=True)
+    place: dict[str, Any] = {"settings": S3Settings("A" * 16, "r"), "default_bucket": "bucket", "base_path": bare}
+    return Bucket(**ids, **place, secret_sealed="", is_active=True)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # how fast texts are made depends on the machine

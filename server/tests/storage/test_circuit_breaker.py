@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import pytest
 
 from sluice.storage import StoreError
-from sluice.storage.protocol import StoreUnavailable
-from sluice.storage.s3.client import CircuitBreaker, S3Timeouts
+from sluice.storage.common import CircuitBreaker
+from sluice.storage.protocol import StoreUnavailable, Timeouts
 from tests.servers.faults import Fault, fault_proxy
 from tests.servers.radosgw import RadosGateway
 from tests.storage.conftest import MakeS3, Seal
@@ -96,7 +96,7 @@ def test_hanging_trial_allows_another_trial_after_each_rest(rested: BreakerHarne
 
 async def test_unresponsive_bucket_delays_no_later_upload(gateway: RadosGateway, make_s3: MakeS3, seal: Seal) -> None:
     async with fault_proxy(gateway.endpoint) as proxy:
-        timeouts = S3Timeouts(connect_seconds=0.5, request_seconds=0.5, retries=0)
+        timeouts = Timeouts(connect_seconds=0.5, request_seconds=0.5, retries=0)
         store = make_s3(endpoint_url=proxy.endpoint, timeouts=timeouts, rest_seconds=1.0)
         proxy.fault = Fault.BLACK_HOLE
         for number in range(3):

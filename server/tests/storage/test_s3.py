@@ -13,8 +13,8 @@ import pytest
 
 from sluice.kit.health import EngineState
 from sluice.storage import ObjectStore, PresignsDownloads, StoreError, StoreFull
+from sluice.storage.protocol import Timeouts
 from sluice.storage.s3 import puts
-from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.store import S3Store
 from tests.rows import each_row
 from tests.servers import free_port
@@ -23,8 +23,8 @@ from tests.servers.radosgw import RadosGateway
 from tests.storage.conftest import MakeS3, Seal, all_fail, every_call, read_object
 
 MIB = 1024 * 1024
-SHORT_TIMEOUTS = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=2)
-NO_RETRIES = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=0)
+SHORT_TIMEOUTS = Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=2)
+NO_RETRIES = Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=0)
 
 
 def deny(gateway: RadosGateway, bucket: str, action: str, **objects: str) -> None:

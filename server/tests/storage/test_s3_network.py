@@ -9,8 +9,8 @@ import pytest
 
 from sluice.kit.health import EngineState
 from sluice.storage import StoreError
+from sluice.storage.protocol import Timeouts
 from sluice.storage.s3 import store
-from sluice.storage.s3.client import S3Timeouts
 from tests.certificates import self_signed
 from tests.servers import free_port
 from tests.servers.canned import answering
@@ -19,8 +19,8 @@ from tests.servers.radosgw import RadosGateway
 from tests.storage.conftest import MakeS3, Seal, all_fail, every_call, read_object
 
 MIB = 1024 * 1024
-SHORT_TIMEOUTS = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=2)
-NO_RETRIES = S3Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=0)
+SHORT_TIMEOUTS = Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=2)
+NO_RETRIES = Timeouts(connect_seconds=0.5, request_seconds=1.0, retries=0)
 
 
 @pytest.mark.parametrize(

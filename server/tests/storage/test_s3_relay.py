@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sluice.storage import StoreError
-from sluice.storage.s3.client import S3Timeouts
+from sluice.storage.protocol import Timeouts
 from sluice.storage.s3.relay import Relay
 from sluice.storage.s3.store import S3Store
 from tests.rows import each_row
@@ -22,7 +22,7 @@ from tests.servers.radosgw import RadosGateway
 from tests.storage.conftest import MakeS3, Seal, all_fail, every_call, read_object
 
 MIB = 1024 * 1024
-SHORT_TIMEOUTS = S3Timeouts(connect_seconds=0.5, request_seconds=2.0, retries=1)
+SHORT_TIMEOUTS = Timeouts(connect_seconds=0.5, request_seconds=2.0, retries=1)
 NAME = "store.sluice.invalid"
 """A name that no name server resolves (RFC 6761)."""
 
@@ -57,7 +57,7 @@ async def relayed(make_s3: MakeS3, check: AddressCheck, endpoint: str, **more: o
 @pytest.mark.asvs("1.3.6")
 async def test_relay_uses_only_the_checked_address(make_s3: MakeS3, gateway: RadosGateway, seal: Seal) -> None:
     check, large = AddressCheck(), bytes(range(256)) * 4096 * 20
-    async with relayed(make_s3, check, gateway.endpoint, timeouts=S3Timeouts()) as store:
+    async with relayed(make_s3, check, gateway.endpoint, timeouts=Timeouts()) as store:
         await store.put("a b+c/é=1", seal(b"small"), content_type="text/plain")
         await store.put("large", seal(large), content_type="text/plain")
         assert await read_object(store, "a b+c/é=1") == b"small"

@@ -11,7 +11,8 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from sluice.storage.s3.client import S3Credentials, S3Timeouts, bucket_address
+from sluice.storage.protocol import Timeouts
+from sluice.storage.s3.client import S3Credentials, bucket_address
 from sluice.storage.s3.small_puts import PutOutcome, SmallPuts
 from tests.rows import each_row
 from tests.servers import free_port
@@ -66,7 +67,7 @@ async def stub(response: bytes = STORED, *, closes: bool = False) -> AsyncIterat
 def client(port: int, *, access_key_id: str = "AKIA", seconds: float = 5.0) -> SmallPuts:
     address = bucket_address("bucket", "us-east-1", f"http://127.0.0.1:{port}")
     credentials = S3Credentials("us-east-1", access_key_id, "secret")
-    return SmallPuts(address, credentials, S3Timeouts(2.0, seconds), sign_payload=True)
+    return SmallPuts(address, credentials, Timeouts(2.0, seconds), sign_payload=True)
 
 
 async def test_signature_is_that_of_botocore() -> None:

@@ -8,18 +8,21 @@ import pytest
 from sqlalchemy import insert, select, text
 
 from sluice.access import Principal, Scope
+from sluice.buckets.repository import settings_columns
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import api_keys, contexts, default_buckets, files, storage_configs
+from sluice.storage import S3Settings
 from sluice.uploads import repository
 from sluice.uploads.values import PendingFile
 from tests.uploads.rows import LONG_AGO, pending
 
 HOUR = timedelta(hours=1)
 CHANGED = datetime(2021, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
+S3 = S3Settings("A", "r")
 BUCKET = (
-    {"config_id": "bkt_1", "tenant_id": "ten_1", "name": "first", "access_key_id": "A", "secret_sealed": "s"}
-    | {"region": "r", "default_bucket": "b", "base_path": "p", "endpoint_url": None, "is_active": True}
+    {"config_id": "bkt_1", "tenant_id": "ten_1", "name": "first", "secret_sealed": "s"}
+    | {"default_bucket": "b", "base_path": "p", "is_active": True}
     | {"created_at": LONG_AGO, "updated_at": CHANGED}
 )
 KEY = (
@@ -33,7 +36,7 @@ KEY = (
 async def database(database: Database) -> Database:
     """A tenant with a context, a default bucket and a key."""
     async with database.transaction(ALL_TENANTS) as connection:
-        await connection.execute(insert(storage_configs).values(BUCKET))
+        await connection.execute(insert(storage_configs).values(BUCKET, **settings_columns(S3)))
         await connection.execute(insert(default_buckets).values(tenant_id="ten_1", config_id="bkt_1"))
         await connection.execute(insert(api_keys).values(KEY))
     return database
@@ -58,6 +61,7 @@ async def test_a_snapshot_holds_context_bucket_and_plan(database: Database) -> N
     assert found is not None
     assert found.bucket is not None
     assert {name: getattr(found.bucket, name) for name in BUCKET} == BUCKET
+    assert found.bucket.settings == S3
     assert found.bucket.is_default is True
     assert (found.context.created_at, found.context.reject_blank_files) == (LONG_AGO, False)
     assert (found.plan, found.usage.plan_uploads) == ("free", 0)

@@ -7,7 +7,8 @@ import pytest
 
 from sluice.kit.ids import FILE_ID, new_id
 from sluice.storage import StoreError
-from sluice.storage.s3.client import S3Credentials, S3Timeouts, bucket_address
+from sluice.storage.protocol import Timeouts
+from sluice.storage.s3.client import S3Credentials, bucket_address
 from sluice.storage.s3.stale_parts import StaleParts
 from sluice.storage.s3.store import S3Store
 from tests.deployments import Deployments
@@ -39,7 +40,7 @@ def bucket(gateway: RadosGateway) -> str:
 def _store(gateway: RadosGateway, bucket: str, **changed: str) -> S3Store:
     secret = changed.get("secret", gateway.secret_key)
     endpoint = changed.get("endpoint", gateway.endpoint)
-    timeouts = S3Timeouts(connect_seconds=0.5, request_seconds=2.0, retries=0)
+    timeouts = Timeouts(connect_seconds=0.5, request_seconds=2.0, retries=0)
     return S3Store(bucket, gateway.region, gateway.access_key, secret, endpoint_url=endpoint, timeouts=timeouts)
 
 

@@ -74,7 +74,33 @@ class BucketChanges(TypedDict, total=False):
     name: str
     access_key_id: str
     secret_access_key: str
+    account_key: str
+    sas_token: str
+    directory_id: str
+    client_id: str
+    client_secret: str
+    service_account_key: str
     is_active: bool
+
+
+class BucketSettings(TypedDict, total=False):
+    """The settings of a bucket at its provider: `objstore_s3` if none is named, `azure_blob` or `gcs`."""
+
+    provider: str
+    endpoint_url: str | None
+    # S3; the key pair also for an HMAC key of Google
+    region: str
+    access_key_id: str
+    secret_access_key: str
+    # Azure
+    account: str
+    account_key: str
+    sas_token: str
+    directory_id: str
+    client_id: str
+    client_secret: str
+    # Google
+    service_account_key: str
 
 
 class WebhookEndpointChanges(TypedDict, total=False):
@@ -644,8 +670,9 @@ class Bucket(Model):
     tenant_id: str
     name: str
     provider: str = "objstore_s3"
-    access_key_id: str
-    region: str
+    access_key_id: str | None
+    region: str | None
+    settings: dict[str, str] = {}
     default_bucket: str
     base_path: str
     is_active: bool

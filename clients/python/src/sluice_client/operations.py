@@ -434,25 +434,14 @@ class Buckets(Noun[S]):
         tenant_id: str,
         *,
         name: str,
-        access_key_id: str,
-        secret_access_key: str,
         default_bucket: str,
-        region: str | None = None,
         base_path: str | None = None,
-        endpoint_url: str | None = None,
         set_as_default: bool | None = None,
+        **settings: Unpack[models.BucketSettings],
     ) -> Call[models.Bucket]:
-        """Add a bucket."""
-        body = given(
-            name=name,
-            access_key_id=access_key_id,
-            secret_access_key=secret_access_key,
-            default_bucket=default_bucket,
-            region=region,
-            base_path=base_path,
-            endpoint_url=endpoint_url,
-            set_as_default=set_as_default,
-        )
+        """Add a bucket: one of S3, or of the `provider` in its settings."""
+        common = given(name=name, default_bucket=default_bucket, base_path=base_path, set_as_default=set_as_default)
+        body = common | given(**settings)
         return Call("POST", _buckets(tenant_id), models.Bucket, body=body)
 
     @listing("list_buckets")

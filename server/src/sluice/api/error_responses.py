@@ -25,6 +25,7 @@ from sluice.errors import (
     TooManyRequests,
     Unauthenticated,
 )
+from sluice.storage import PROVIDERS
 from sluice.uploads.report import VerdictReport
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -126,7 +127,9 @@ def _methods_of(path: str) -> list[str]:
 # echoed.
 
 _SHOWN: Final = 60
-_SECRET: Final = frozenset({"secret_access_key", "access_key_id"})
+_SECRET: Final = frozenset(
+    field.name for provider in PROVIDERS.values() for field in provider.fields if field.secret or field.rotates
+)
 _JSON_TYPES: Final[Mapping[type, str]] = {
     str: "a string",
     bool: "a boolean",
@@ -146,7 +149,9 @@ def describe(problems: Sequence[Problem]) -> tuple[str, ...]:
 
 
 def _field(problem: Problem) -> str:
-    place = [str(part) for part in problem["loc"][1:] if part != "[key]"]
+    if problem["type"] == "union_tag_invalid":
+        return "provider"
+    place = [str(part) for part in problem["loc"][1:] if part != "[key]" and part not in PROVIDERS]
     return ".".join(place) or str(problem["loc"][0] if problem["loc"] else "body")
 
 
@@ -186,6 +191,7 @@ def _expected_length(words: str, name: str, unit: str) -> Callable[[Problem], st
 
 _SENTENCES: Final[Mapping[str, Callable[[Problem], str]]] = {
     "missing": lambda _problem: "field required",
+    "union_tag_invalid": lambda _problem: f"expected one of {', '.join(PROVIDERS)}",
     "timezone_aware": lambda _problem: EXPECTED_MOMENT,
     "extra_forbidden": lambda _problem: "unknown field",
     "int_type": _expected_type("an integer"),

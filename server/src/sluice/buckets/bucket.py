@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
+from sluice.storage import ProviderSettings
+
 
 @dataclass(frozen=True, slots=True)
 class ProbedStep:
@@ -43,17 +45,19 @@ class BucketProbe:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One bucket of one tenant. `base_path` has no slash at its ends; `endpoint_url` None is AWS."""
+    """One bucket of one tenant. `base_path` has no slash at its ends.
+
+    `default_bucket` is its name at the provider: that of a container for Azure. `secret_sealed` is the one secret that
+    opens it, whose meaning the settings know.
+    """
 
     config_id: str
     tenant_id: str
     name: str
-    access_key_id: str = field(repr=False)
+    settings: ProviderSettings
     secret_sealed: str = field(repr=False)
-    region: str
     default_bucket: str
     base_path: str
-    endpoint_url: str | None
     is_active: bool
     created_at: datetime
     updated_at: datetime | None
@@ -63,8 +67,3 @@ class Bucket:
     def key_for(self, rendered: str) -> str:
         """Return the object key of a rendered path template in this bucket."""
         return f"{self.base_path}/{rendered}" if self.base_path else rendered
-
-    @property
-    def masked_access_key_id(self) -> str:
-        """The access key as it may be shown: first and last four characters."""
-        return f"{self.access_key_id[:4]}…{self.access_key_id[-4:]}"

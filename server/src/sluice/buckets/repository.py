@@ -12,6 +12,7 @@ from sluice.buckets.bucket import Bucket, BucketProbe
 from sluice.db import counts
 from sluice.db.schema import bucket_outages, contexts, default_buckets, storage_configs
 from sluice.db.sql import Fields, now
+from sluice.storage import ProviderSettings, settings_of, values_of
 
 _IS_DEFAULT = default_buckets.c.config_id.is_not(None).label("is_default")
 _WITH_DEFAULT = storage_configs.outerjoin(
@@ -78,6 +79,7 @@ async def replace_secret(connection: AsyncConnection, bucket: Bucket, sealed: st
 async def add(connection: AsyncConnection, bucket: Bucket) -> None:
     """Insert one bucket; a constraint refuses it (`Conflict`) when its name is taken. The default is not changed."""
     values = {name: getattr(bucket, name) for name in Bucket.__slots__ if name != "is_default"}
+    values |= settings_columns(bucket.settings)
     if bucket.last_probe is not None:
         values["last_probe"] = bucket.last_probe.to_json()
     await connection.execute(insert(storage_configs).values(**values))
@@ -174,5 +176,12 @@ def _query(tenant_id: str) -> Any:
 
 def bucket_of(row: Fields) -> Bucket:
     """Return the bucket in a row of `is_default` and the columns of `storage_configs`, `last_probe` or not."""
-    probed = row.get("last_probe")
-    return Bucket(**{**row, "last_probe": None if probed is None else BucketProbe.from_json(probed)})
+    values = dict(row)
+    probed = values.get("last_probe")
+    values["settings"] = settings_of(values.pop("provider"), values["settings"])
+    return Bucket(**values | {"last_probe": None if probed is None else BucketProbe.from_json(probed)})
+
+
+def settings_columns(settings: ProviderSettings) -> Mapping[str, Any]:
+    """Return the columns that hold the settings of a provider."""
+    return {"provider": settings.provider, "settings": values_of(settings)}

@@ -17,9 +17,10 @@ from sluice.errors import BucketBound, BucketExists, BucketInactive, DefaultBuck
 from sluice.kit.cipher import Sealer
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
-from sluice.storage import StoreError
+from sluice.storage import FieldRefused, ProviderSettings, StoreError
 
 _BATCH: Final = 100
+_OWN: Final = frozenset({"name", "is_active"})  # of what can be changed, that which is no credential
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,10 @@ class NewBucket:
     """A bucket to be added, its secret still plain."""
 
     name: str
-    access_key_id: str
-    secret_access_key: str
-    region: str
+    settings: ProviderSettings
+    secret: str
     default_bucket: str
     base_path: str
-    endpoint_url: str | None
     set_as_default: bool
 
 
@@ -109,8 +108,8 @@ class Buckets:
         """Yield the buckets of all tenants whose endpoint the operator does not list now, for the operator."""
         async for bucket in _every_bucket(self._database):
             try:
-                if bucket.endpoint_url is not None:
-                    require_allowed(bucket.endpoint_url, self._allowed_endpoints)
+                if bucket.settings.endpoint_url is not None:
+                    require_allowed(bucket.settings.endpoint_url, self._allowed_endpoints)
             except EndpointRefused:
                 yield bucket
 
@@ -127,19 +126,25 @@ class Buckets:
             return replace(bucket, is_default=True)
 
     async def change(self, by: AuditAction, config_id: str, changes: Mapping[str, Any]) -> Bucket:
-        """Change `name`, `is_active`, or both credentials together (probed first).
+        """Change `name`, `is_active`, or the credentials (all that is left of `changes`), which are tried out first.
 
-        Raise `NotFound`, `BucketExists`, `DefaultBucketNeeded`, or `Invalid` if the new credentials do not work.
+        Raise `NotFound`, `BucketExists`, `DefaultBucketNeeded`, or `Invalid` if the credentials are none of the
+        provider, or do not work.
         """
         tenant_id, now = by.tenant_id, self._clock()
         bucket = await self.get(tenant_id, config_id)
         if not changes:
             return bucket
-        values = dict(changes)
-        if "secret_access_key" in values:
-            values["secret_sealed"] = self._seal(bucket, values.pop("secret_access_key"))
-            changed = replace(bucket, access_key_id=values["access_key_id"], secret_sealed=values["secret_sealed"])
+        values = {name: changes[name] for name in changes if name in _OWN}
+        credentials = {name: changes[name] for name in changes if name not in _OWN}
+        if credentials:
+            try:
+                settings, secret = bucket.settings.rotated(credentials)
+            except FieldRefused as fault:
+                raise Invalid(f"{fault.field}: {fault}") from fault
+            changed = replace(bucket, settings=settings, secret_sealed=self._seal(bucket, secret))
             probed = await self._require_working(changed)
+            values |= {**repository.settings_columns(settings), "secret_sealed": changed.secret_sealed}
             values |= {} if probed is None else {"last_probe": probed.to_json()}
         try:
             async with self._database.transaction(tenant_id) as connection:
@@ -196,33 +201,31 @@ class Buckets:
             return found or await repository.find_default(connection, tenant_id)
 
     async def _require_public(self, bucket: Bucket) -> None:
-        if bucket.endpoint_url is not None:
+        if bucket.settings.endpoint_url is not None:
             try:
-                await require_public(bucket.endpoint_url, self._allowed_endpoints)
+                await require_public(bucket.settings.endpoint_url, self._allowed_endpoints)
             except EndpointRefused as fault:
                 raise Invalid(f"endpoint_url: {fault}") from fault
 
     def _bucket(self, tenant_id: str, new: NewBucket) -> Bucket:
-        if new.endpoint_url is not None:
+        if new.settings.endpoint_url is not None:
             try:
-                require_allowed(new.endpoint_url, self._allowed_endpoints)
+                require_allowed(new.settings.endpoint_url, self._allowed_endpoints)
             except EndpointRefused as fault:
                 raise Invalid(f"endpoint_url: {fault}") from fault
         bucket = Bucket(
             config_id=new_id("bkt"),
             tenant_id=tenant_id,
             name=new.name,
-            access_key_id=new.access_key_id,
+            settings=new.settings,
             secret_sealed="",
-            region=new.region,
             default_bucket=new.default_bucket,
             base_path=new.base_path,
-            endpoint_url=new.endpoint_url,
             is_active=True,
             created_at=self._clock(),
             updated_at=None,
         )
-        return replace(bucket, secret_sealed=self._seal(bucket, new.secret_access_key))
+        return replace(bucket, secret_sealed=self._seal(bucket, new.secret))
 
     def _seal(self, bucket: Bucket, secret: str) -> str:
         return self._keyring.seal(secret, bound_to=secret_binding(bucket))
@@ -242,9 +245,10 @@ class Buckets:
         begun: list[str] = []
         try:
             begun.append("endpoint")
-            if sends_requests and bucket.endpoint_url is not None:
-                require_allowed(bucket.endpoint_url, self._allowed_endpoints)
-                await require_public(bucket.endpoint_url, self._allowed_endpoints)
+            endpoint_url = bucket.settings.endpoint_url
+            if sends_requests and endpoint_url is not None:
+                require_allowed(endpoint_url, self._allowed_endpoints)
+                await require_public(endpoint_url, self._allowed_endpoints)
             begun.append("credentials")
             store = self._stores.connect(bucket)
             try:

@@ -9,7 +9,7 @@ from typing import Protocol
 from sluice.buckets.bucket import Bucket
 from sluice.kit.cipher import CannotOpen
 from sluice.kit.secret_files import SecretFileRefused
-from sluice.storage import ObjectStore, StoreUnavailable
+from sluice.storage import ObjectStore, ProviderSettings, StoreUnavailable
 
 
 class Closable(Protocol):
@@ -34,7 +34,7 @@ class Stores:
         self._connect = connect
         self._most = most
         self._relay = relay
-        self._living: dict[tuple[str, str, str], ObjectStore] = {}
+        self._living: dict[tuple[str, ProviderSettings, str], ObjectStore] = {}
 
     def of(self, bucket: Bucket | None) -> ObjectStore:
         """Return the store of `bucket`, or the platform's for None.
@@ -45,7 +45,7 @@ class Stores:
         """
         if bucket is None:
             return self.platform
-        identity = (bucket.config_id, bucket.access_key_id, bucket.secret_sealed)
+        identity = (bucket.config_id, bucket.settings, bucket.secret_sealed)
         store = self._living.pop(identity, None) or self.connect(bucket)
         self._living[identity] = store
         if len(self._living) > self._most:

@@ -153,7 +153,7 @@ async def _storage(settings: "Settings", stack: AsyncExitStack) -> "Sequence[Eng
     from sluice.kit.health import EngineState
     from sluice.wiring.storage import make_buckets, open_stores
 
-    if settings.resolved_storage_bucket is None and not settings.resolved_storage_dir.exists():
+    if settings.resolved_storage_url is None and not settings.resolved_storage_dir.exists():
         return [_unmade_folder(settings.resolved_storage_dir)]
     stores = open_stores(settings)
     stack.push_async_callback(stores.aclose)

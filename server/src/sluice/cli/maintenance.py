@@ -197,7 +197,7 @@ def restore(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where
 
 def _embedded_database(settings: "Settings") -> Path:
     url = settings.resolved_database_url
-    if not url.startswith("sqlite:///") or settings.resolved_storage_bucket is not None:
+    if not url.startswith("sqlite:///") or settings.resolved_storage_url is not None:
         raise CommandRefused(
             "This is for SQLite and the local store. For PostgreSQL use pg_dump, for buckets their versioning; see "
             "docs/operations.md.",

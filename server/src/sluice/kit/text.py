@@ -23,3 +23,8 @@ def is_plain(text: str, *, lines: bool = False) -> bool:
 def is_tenant_id(text: str) -> bool:
     """Return whether a text can be the id of a tenant."""
     return _TENANT_ID.fullmatch(text) is not None
+
+
+def masked(text: str) -> str:
+    """Return an identifier as it may be shown: its first and last four characters."""
+    return f"{text[:4]}…{text[-4:]}"

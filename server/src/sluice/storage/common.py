@@ -1,14 +1,16 @@
-"""Code that both object stores share: the rule for keys, and the probe."""
+"""Code that object stores share: the rule for keys, the circuit breaker, and the probe."""
 
 import contextlib
 import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from sluice.storage.protocol import ObjectStore, ProbeStep, StoreError
+from sluice.storage.protocol import ObjectStore, ProbeStep, StoreError, StoreUnavailable
 from sluice_inspect.sandbox.sealed import Sealed
 
 KEY_BYTES: Final = 1024  # S3's own limit, in UTF-8: docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
@@ -26,6 +28,52 @@ def validate_key(key: str) -> str:
     if _NOT_TEXT.search(key):
         raise StoreError("A key has no control characters.")
     return key
+
+
+class CircuitBreaker:
+    """Refuse requests to a store that keeps failing, so that callers do not wait for it.
+
+    After `failures` in a row, requests are refused at once for `rest_seconds`; then one is let through as a trial. Each
+    client of a bucket has its own breaker: a dead bucket slows no other, and rotated credentials start with a closed
+    one.
+    """
+
+    def __init__(
+        self, *, failures: int = 3, rest_seconds: float = 10.0, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most = failures
+        self._rest_seconds = rest_seconds
+        self._monotonic = monotonic
+        self._failures = 0
+        self._refuses_until = 0.0
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Run one request.
+
+        Raise `StoreUnavailable` at once while the store rests; one from the block counts as a failure.
+        """
+        is_trial = self._failures >= self._most
+        if is_trial:
+            now = self._monotonic()
+            if now < self._refuses_until:
+                raise StoreUnavailable(
+                    f"The store failed {self._failures} times in a row and is left alone for a moment."
+                )
+            # Others are refused while the trial runs, but only as long as a rest: the trial may be a put of minutes.
+            self._refuses_until = now + self._rest_seconds
+        try:
+            yield
+        except StoreUnavailable:
+            self._failures += 1
+            self._refuses_until = self._monotonic() + self._rest_seconds
+            raise
+        except BaseException:
+            if is_trial:  # it ended without a verdict on the store, so the next request is the trial
+                self._refuses_until = self._monotonic()
+            raise
+        else:
+            self._failures = 0
 
 
 async def probe_store(store: ObjectStore, folder: str, begin: Callable[[ProbeStep], None]) -> None:

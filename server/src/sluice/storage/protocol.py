@@ -4,10 +4,12 @@ Keys are relative, `/`-separated, never begin or end with `/`, hold no empty, `.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Protocol, runtime_checkable
+from typing import ClassVar, Final, Literal, Protocol, runtime_checkable
+from urllib.parse import SplitResult
 
 from sluice.kit.health import EngineHealth
 from sluice_inspect.sandbox.sealed import Sealed
@@ -92,6 +94,101 @@ class ObjectStore(Protocol):
     async def aclose(self) -> None:
         """Release connections and threads. A second call is a no-op."""
         ...
+
+
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Time limits in seconds. `request_seconds` limits one HTTP request with its body (at most one part).
+
+    A failed request is repeated up to `retries` times, but no new try begins `request_seconds` after the first; one
+    call takes twice that at most.
+    """
+
+    connect_seconds: float = 3.0
+    request_seconds: float = 30.0
+    retries: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How requests to a bucket are made.
+
+    Objects larger than `part_bytes` are sent in parts of that size. After three puts or deletions in a row that failed,
+    the store is left alone for `rest_seconds`. `before` is awaited before each request of an operation and before a
+    link is issued, and may refuse it by raising `StoreError`. `relay_url` is the proxy that every request goes through.
+    """
+
+    probe_folder: str
+    timeouts: Timeouts = Timeouts()
+    part_bytes: int = 8 * _MIB
+    rest_seconds: float = 10.0
+    before: Callable[[], Awaitable[None]] | None = None
+    relay_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderField:
+    """A field of a provider as a form shows it; `name` is the one in the body of the API.
+
+    A secret is never shown again. What `rotates` can be changed together with the secret.
+    """
+
+    name: str
+    label: str
+    hint: str = ""
+    required: bool = True
+    min_length: int = 1
+    max_length: int = 500
+    secret: bool = False
+    rotates: bool = False
+
+
+class FieldRefused(ValueError):
+    """A field is none of this provider, or has not the form that it needs. `field` is `body` if it is about several."""
+
+    def __init__(self, problem: str, field: str = "body") -> None:
+        super().__init__(problem)
+        self.field = field
+
+
+class ProviderSettings(ABC):
+    """Where a provider keeps a bucket, and who opens it: all but the bucket's name and its one secret.
+
+    A subclass is a frozen dataclass of JSON values, by which it is also stored. `endpoint_url` is the origin that a
+    tenant named, which the operator must allow; None for the provider's own.
+    """
+
+    __slots__ = ()
+
+    provider: ClassVar[str]
+    title: ClassVar[str]
+    scheme: ClassVar[str]  # of a URL that names a bucket
+    fields: ClassVar[Sequence[ProviderField]]
+    endpoint_url: str | None
+
+    @classmethod
+    @abstractmethod
+    def of_platform(cls, url: SplitResult, given: Mapping[str, str]) -> "tuple[ProviderSettings, str, str]":
+        """Return the settings, the name and the secret of the operator's own bucket at `url`.
+
+        `given` are the operator's settings: `region`, `endpoint_url`, `access_key_id`, `secret_access_key`, `secret`.
+        Raise `FieldRefused`.
+        """
+
+    @abstractmethod
+    def shown(self) -> Mapping[str, str]:
+        """Return the fields that may be shown, by their names; identifiers of keys are masked."""
+
+    @abstractmethod
+    def rotated(self, sent: Mapping[str, str]) -> "tuple[ProviderSettings, str]":
+        """Return these settings with other credentials, and their secret. Raise `FieldRefused`."""
+
+    @abstractmethod
+    def connect(self, bucket: str, secret: str, connection: Connection) -> ObjectStore:
+        """Return a client of the bucket. Raise `StoreError` for one that cannot be addressed."""
 
 
 @runtime_checkable

@@ -381,7 +381,7 @@ def _make_uploads(settings: Settings, engines: Engines, external_checks: Externa
             Spool,
             settings.spool_memory_kb * 1024,
             settings.resolved_spool_dir,
-            kept_here=settings.resolved_storage_bucket is None,
+            kept_here=settings.resolved_storage_url is None,
         ),
         room=SpoolRoom(settings.spool_mb * 1024 * 1024, settings.upload_wait_seconds),
         limits=UploadLimits(

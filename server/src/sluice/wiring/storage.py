@@ -6,9 +6,13 @@ The S3 store, with its signatures and HTTP clients, is loaded when a bucket is f
 # ruff: noqa: PLC0415  (see above)
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
 
 from sluice.buckets import Bucket
 from sluice.buckets.endpoints import EndpointRefused, EndpointWatch, needs_relay, require_allowed, require_public
@@ -18,9 +22,17 @@ from sluice.db.database import Database
 from sluice.kit.keyring_file import load_keyring
 from sluice.observe.log import log
 from sluice.settings import Settings
-from sluice.storage import PROBES, EndpointNotAllowed, ListsObjects, ObjectStore
+from sluice.storage import (
+    PROBES,
+    PROVIDERS,
+    Connection,
+    EndpointNotAllowed,
+    FieldRefused,
+    ListsObjects,
+    ObjectStore,
+    Timeouts,
+)
 from sluice.storage.local.store import LocalStore
-from sluice.storage.s3.client import S3Timeouts
 from sluice.storage.s3.relay import Relay
 from sluice.wiring.refusal import StartRefused
 from sluice.wiring.start import KEYRING, keyring, secret_file
@@ -52,17 +64,19 @@ def open_stores(settings: Settings) -> Stores:
     Without its file, the credentials of no bucket can be opened: `SecretFileRefused` is raised when they are needed.
     """
     sealer = keyring(settings)
-    timeouts = S3Timeouts(settings.s3_connect_seconds, settings.s3_request_seconds, settings.s3_retries)
+    connection = _connection(settings)
     allowed = settings.bucket_endpoint_hosts
     relay = Relay(partial(_allowed_addresses, allowed), settings.s3_connect_seconds)
 
     def connect(bucket: Bucket) -> ObjectStore:
-        from sluice.storage.s3.store import S3Store
+        secret = sealer.open(bucket.secret_sealed, bound_to=secret_binding(bucket))
+        endpoint_url = bucket.settings.endpoint_url
+        own = replace(connection, probe_folder=bucket.key_for(PROBES))
+        if endpoint_url is None:
+            return bucket.settings.connect(bucket.default_bucket, secret, own)
+        watch, relayed = EndpointWatch(endpoint_url, allowed), needs_relay(endpoint_url)
 
-        endpoint_url = bucket.endpoint_url
-        relayed = endpoint_url is not None and needs_relay(endpoint_url)
-
-        async def check_endpoint(watch: EndpointWatch) -> None:
+        async def check_endpoint() -> None:
             # The operator's list may be another one than when the bucket was added. And a tenant controls the DNS of
             # its endpoint, and may point it at our network.
             try:
@@ -72,21 +86,19 @@ def open_stores(settings: Settings) -> Stores:
             if relayed:
                 await relay.start()
 
-        return S3Store(
-            bucket.default_bucket,
-            bucket.region,
-            bucket.access_key_id,
-            sealer.open(bucket.secret_sealed, bound_to=secret_binding(bucket)),
-            endpoint_url=endpoint_url,
-            timeouts=timeouts,
-            part_bytes=settings.s3_multipart_mb * _MB,
-            rest_seconds=settings.s3_rest_seconds,
-            probe_folder=bucket.key_for(PROBES),
-            before=None if endpoint_url is None else partial(check_endpoint, EndpointWatch(endpoint_url, allowed)),
-            relay_url=relay.url if relayed else None,
-        )
+        own = replace(own, before=check_endpoint, relay_url=relay.url if relayed else None)
+        return bucket.settings.connect(bucket.default_bucket, secret, own)
 
-    return Stores(_make_platform_store(settings, timeouts), connect, relay=relay)
+    return Stores(_make_platform_store(settings, connection), connect, relay=relay)
+
+
+def _connection(settings: Settings) -> Connection:
+    return Connection(
+        PROBES,
+        Timeouts(settings.s3_connect_seconds, settings.s3_request_seconds, settings.s3_retries),
+        part_bytes=settings.s3_multipart_mb * _MB,
+        rest_seconds=settings.s3_rest_seconds,
+    )
 
 
 async def _allowed_addresses(allowed: Collection[str], origin: str) -> Collection[str]:
@@ -102,28 +114,28 @@ def _not_allowed(fault: EndpointRefused) -> EndpointNotAllowed:
     return EndpointNotAllowed(f"The endpoint of the bucket cannot be used: {fault}.")
 
 
-def _make_platform_store(settings: Settings, timeouts: S3Timeouts) -> ObjectStore:
+def _make_platform_store(settings: Settings, connection: Connection) -> ObjectStore:
     """Return the store of tenants without a bucket: a folder, or the operator's own bucket."""
-    bucket = settings.resolved_storage_bucket
-    if bucket is None:
+    if settings.resolved_storage_url is None:
         return LocalStore(settings.resolved_storage_dir)
-    if settings.storage_access_key_id is None or settings.storage_secret_access_key is None:
-        raise StartRefused(
-            "A bucket as the platform's store needs SLUICE_STORAGE_ACCESS_KEY_ID and SLUICE_STORAGE_SECRET_ACCESS_KEY "
-            "beside it."
-        )
-    from sluice.storage.s3.store import S3Store
+    url = urlsplit(settings.resolved_storage_url)
+    provider = next(each for each in PROVIDERS.values() if each.scheme == url.scheme)
+    given = {
+        "region": settings.storage_region,
+        "endpoint_url": None if settings.storage_endpoint is None else str(settings.storage_endpoint).rstrip("/"),
+        "access_key_id": settings.storage_access_key_id,
+        "secret_access_key": _plain(settings.storage_secret_access_key),
+        "secret": _plain(settings.storage_secret),
+    }
+    try:
+        place, bucket, secret = provider.of_platform(url, {name: value for name, value in given.items() if value})
+    except FieldRefused as fault:
+        raise StartRefused(f"The bucket that is the platform's store cannot be used: {fault}.") from fault
+    return place.connect(bucket, secret, connection)
 
-    return S3Store(
-        bucket,
-        settings.storage_region,
-        settings.storage_access_key_id,
-        settings.storage_secret_access_key.get_secret_value(),
-        endpoint_url=None if settings.storage_endpoint is None else str(settings.storage_endpoint).rstrip("/"),
-        timeouts=timeouts,
-        part_bytes=settings.s3_multipart_mb * _MB,
-        rest_seconds=settings.s3_rest_seconds,
-    )
+
+def _plain(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
 
 
 def make_buckets(settings: Settings, database: Database, stores: Stores) -> Buckets:

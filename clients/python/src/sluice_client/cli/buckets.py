@@ -24,8 +24,22 @@ SecretStdin = Annotated[
     bool,
     typer.Option(
         "--secret-stdin",
-        help="Read the secret access key from standard input. Default: SLUICE_BUCKET_SECRET, a prompt.",
+        help="Read the secret from standard input. Default: SLUICE_BUCKET_SECRET, a prompt.",
     ),
+]
+_SECRET: Final = "secret_access_key"  # noqa: S105  (the name of a field)
+SecretField = Annotated[
+    str,
+    typer.Option(
+        "--secret",
+        metavar="FIELD",
+        help="Which field the secret is: secret_access_key, account_key, sas_token, client_secret or "
+        "service_account_key.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Another field of the provider, such as account=acmeuploads."),
 ]
 
 
@@ -35,12 +49,13 @@ def list_buckets(*, tenant: TenantOption = None, service: Service, json: Json = 
     """List the buckets. With --json: one line per bucket."""
     output.listing(
         service.data("GET", _path(service, tenant)),
-        ("BUCKET", "NAME", "IN", "REGION", "ACTIVE", "DEFAULT"),
+        ("BUCKET", "NAME", "PROVIDER", "IN", "REGION", "ACTIVE", "DEFAULT"),
         lambda one: (
             one["config_id"],
             one["name"],
+            one["provider"],
             "/".join(filter(None, (one["default_bucket"], one["base_path"]))),
-            one["region"],
+            one["region"] or "",
             output.plain(one["is_active"]),
             output.plain(one["is_default"]),
         ),
@@ -60,9 +75,14 @@ def show(bucket: Bucket, *, tenant: TenantOption = None, service: Service, json:
 def create(
     *,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Its label, unique for the tenant.")],
-    bucket: Annotated[str, typer.Option("--bucket", metavar="BUCKET", help="Its name in S3.")],
-    access_key_id: Annotated[str, typer.Option("--access-key-id", metavar="ID", help="Access key of the bucket.")],
+    bucket: Annotated[str, typer.Option("--bucket", metavar="BUCKET", help="Its name at the provider.")],
+    access_key_id: AccessKey = None,
     secret_stdin: SecretStdin = False,
+    secret: SecretField = _SECRET,
+    provider: Annotated[
+        str | None, typer.Option("--provider", help="objstore_s3 (the default), azure_blob or gcs.")
+    ] = None,
+    settings: Settings = None,
     region: Annotated[str | None, typer.Option("--region", help="Its region. Default: us-east-1.")] = None,
     base_path: Annotated[
         str | None, typer.Option("--base-path", metavar="PATH", help="What the keys of all objects begin with.")
@@ -82,8 +102,9 @@ def create(
         base_path=base_path,
         endpoint_url=endpoint,
         set_as_default=default or None,
+        provider=provider,
     )
-    body["secret_access_key"] = _secret(from_stdin=secret_stdin)
+    body |= _settings(settings) | {secret: _secret(from_stdin=secret_stdin)}
     made = service.data("POST", _path(service, tenant), body=body)
     output.done(made, f"Added the bucket {made['config_id']}.", json=json)
 
@@ -96,15 +117,17 @@ def update(
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Its new label.")] = None,
     access_key_id: AccessKey = None,
     secret_stdin: SecretStdin = False,
+    secret: SecretField = _SECRET,
+    settings: Settings = None,
     active: Annotated[bool | None, typer.Option("--active/--inactive", help="Whether it takes uploads.")] = None,
     tenant: TenantOption = None,
     service: Service,
     json: Json = False,
 ) -> None:
-    """Change the label, both credentials together, or the state of a bucket."""
-    body = given(name=name, access_key_id=access_key_id, is_active=active)
-    if access_key_id is not None or secret_stdin:
-        body["secret_access_key"] = _secret(from_stdin=secret_stdin)
+    """Change the label, the credentials together, or the state of a bucket."""
+    body = given(name=name, access_key_id=access_key_id, is_active=active) | _settings(settings)
+    if access_key_id is not None or secret_stdin or settings or secret != _SECRET:
+        body[secret] = _secret(from_stdin=secret_stdin)
     if not body:
         raise CommandRefused("Nothing to change: name --name, --access-key-id, --active or --inactive.", Exit.USAGE)
     output.done(
@@ -144,19 +167,28 @@ def _path(service: Service, tenant: str | None, bucket: str | None = None) -> st
     return path if bucket is None else f"{path}/{segment(bucket)}"
 
 
+def _settings(pairs: list[str] | None) -> dict[str, str]:
+    """Return the fields of `--set`."""
+    split = [pair.partition("=") for pair in pairs or ()]
+    for name, equals, _ in split:
+        if not name or not equals:
+            raise CommandRefused("--set is FIELD=VALUE, such as account=acmeuploads.", Exit.USAGE)
+    return {name: value for name, _, value in split}
+
+
 def _secret(*, from_stdin: bool) -> str:
     """Return the secret of a bucket: it is no option, because other users of the machine see options."""
     if from_stdin:
-        secret = sys.stdin.readline().strip()
+        secret = sys.stdin.read().strip()  # the key of a service account has several lines
     elif "SLUICE_BUCKET_SECRET" in os.environ:
         secret = os.environ["SLUICE_BUCKET_SECRET"]
     elif sys.stdin.isatty() and sys.stderr.isatty():
         from getpass import getpass  # noqa: PLC0415  (asked for on a terminal only)
 
-        secret = getpass("Secret access key (not shown): ", stream=sys.stderr).strip()
+        secret = getpass("Secret of the bucket (not shown): ", stream=sys.stderr).strip()
     else:
         raise CommandRefused(
-            "Cannot prompt for the secret access key: put it into SLUICE_BUCKET_SECRET, or give --secret-stdin.",
+            "Cannot prompt for the secret of the bucket: put it into SLUICE_BUCKET_SECRET, or give --secret-stdin.",
             Exit.USAGE,
         )
     return secret

@@ -6,7 +6,7 @@ from sluice import errors
 from sluice.api.documented import BODY, SCOPED, responses
 from sluice.api.parameters import ByOwnTenant, OwnTenant, Services
 from sluice.api.route import GuardedRoute
-from sluice.api.schemas.buckets import AddBucket, BucketDeleted, BucketOut, UpdateBucket
+from sluice.api.schemas.buckets import AnyNewBucket, BucketDeleted, BucketOut, UpdateBucket
 from sluice.api.schemas.envelope import Envelope
 
 router = APIRouter(
@@ -15,7 +15,7 @@ router = APIRouter(
 
 
 @router.post("", status_code=201, responses=responses(*SCOPED, *BODY, errors.NotFound, errors.BucketExists))
-async def add_bucket(body: AddBucket, by: ByOwnTenant, services: Services) -> Envelope[BucketOut]:
+async def add_bucket(body: AnyNewBucket, by: ByOwnTenant, services: Services) -> Envelope[BucketOut]:
     """Add a bucket. The tenant's first becomes its default."""
     bucket = await services.buckets.add(by, body.new_bucket())
     return Envelope(message="Storage bucket added", data=BucketOut.of(bucket))

@@ -5,12 +5,20 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, SecretStr, Tag, model_validator
 
 from sluice.api.schemas.envelope import PLAIN, RequestBody, ResponseBody, UpdateBody, expecting, without_defaults
 from sluice.buckets import Bucket
 from sluice.buckets.service import NewBucket
-from sluice.storage import SERVICE_FOLDERS, is_in_service_folder
+from sluice.storage import (
+    SERVICE_FOLDERS,
+    AzureSettings,
+    GcsSettings,
+    ProviderSettings,
+    S3Settings,
+    email_of,
+    is_in_service_folder,
+)
 
 _BASE_PATH: Final = re.compile(r"[A-Za-z0-9!_.*'()/=@+, -]*")
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
@@ -19,6 +27,15 @@ _REGION: Final = expecting(
     "lower-case letters, digits and hyphens, such as 'eu-central-1'",
     re.compile(r"(?!xn--)[a-z0-9][a-z0-9-]*").fullmatch,  # it becomes a label of a host name
 )
+_AZURE_ACCOUNT: Final = expecting("lower-case letters and digits", re.compile(r"[a-z0-9]+").fullmatch)
+_AZURE_CONTAINER: Final = expecting(
+    "lower-case letters, digits and single hyphens between them", re.compile(r"[a-z0-9]+(-[a-z0-9]+)*").fullmatch
+)
+_GCS_BUCKET: Final = expecting(
+    "lower-case letters, digits, hyphens, underscores and dots, with a letter or digit at both ends",
+    re.compile(r"[a-z0-9][a-z0-9._-]*[a-z0-9]").fullmatch,
+)
+_UUID: Final = expecting("a UUID", re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch)
 
 
 def _base_path(text: str) -> str:
@@ -40,13 +57,46 @@ def _bucket(text: str) -> str:
     return text
 
 
+def _service_account_key(key: SecretStr) -> SecretStr:
+    if key.get_secret_value():
+        email_of(key.get_secret_value())
+    return key
+
+
 Name = Annotated[str, Field(min_length=1, max_length=100, examples=["archive"]), PLAIN]
 AccessKeyId = Annotated[str, Field(min_length=16, max_length=128), _PRINTABLE]
 SecretKey = Annotated[SecretStr, Field(min_length=1, max_length=512, description="Encrypted at rest, never returned.")]
+Endpoint = Annotated[str, Field(min_length=1, max_length=500), PLAIN]
+AccountKey = Annotated[
+    SecretStr, Field(min_length=1, max_length=128, description="One of the two keys of the account.")
+]
+SasToken = Annotated[
+    SecretStr, Field(min_length=1, max_length=1000, description="A shared access signature for the container.")
+]
+DirectoryId = Annotated[str, Field(min_length=36, max_length=36, description="Directory (tenant) ID."), _UUID]
+ClientId = Annotated[str, Field(min_length=36, max_length=36, description="Application (client) ID."), _UUID]
+ClientSecret = Annotated[SecretStr, Field(min_length=1, max_length=500, description="Secret of that application.")]
+ServiceAccountKey = Annotated[
+    SecretStr,
+    Field(min_length=1, max_length=10_000, description="JSON of a key of a service account, as text."),
+    AfterValidator(_service_account_key),
+]
 
 
-class AddBucket(RequestBody):
-    """A bucket to be added.
+def _is_empty(value: object) -> bool:
+    return not value
+
+
+class _NewBucket(RequestBody):
+    """What is said of a bucket of any provider."""
+
+    name: Name
+    base_path: Annotated[str, Field(max_length=400), AfterValidator(_base_path)] = ""
+    set_as_default: bool = False
+
+
+class AddBucket(_NewBucket):
+    """A bucket of S3 to be added.
 
     It is tried out (put, read, delete one small object) unless the operator turned that off.
     """
@@ -67,53 +117,158 @@ class AddBucket(RequestBody):
         }
     )
 
-    name: Name
+    provider: Literal["objstore_s3"] = "objstore_s3"
     access_key_id: AccessKeyId
     secret_access_key: SecretKey
     default_bucket: Annotated[str, Field(min_length=3, max_length=63), AfterValidator(_bucket)]
     region: Annotated[str, Field(min_length=1, max_length=63), _REGION] = "us-east-1"
-    base_path: Annotated[str, Field(max_length=400), AfterValidator(_base_path)] = ""
-    endpoint_url: Annotated[str, Field(min_length=1, max_length=500), PLAIN] | None = Field(
-        None, description="Another S3 service; only hosts that the operator allows."
-    )
-    set_as_default: bool = False
+    endpoint_url: Endpoint | None = Field(None, description="Another S3 service; only hosts that the operator allows.")
 
     def new_bucket(self) -> NewBucket:
         """Return the bucket as the service takes it."""
-        return NewBucket(
-            name=self.name,
-            access_key_id=self.access_key_id,
-            secret_access_key=self.secret_access_key.get_secret_value(),
-            region=self.region,
-            default_bucket=self.default_bucket,
-            base_path=self.base_path,
-            endpoint_url=self.endpoint_url,
-            set_as_default=self.set_as_default,
+        settings = S3Settings(self.access_key_id, self.region, self.endpoint_url)
+        return _new_bucket(self, settings, self.secret_access_key.get_secret_value())
+
+
+class AddAzureBucket(_NewBucket):
+    """A container of Azure Blob Storage to be added, with one of three secrets.
+
+    It is tried out as one of S3 is. A client, an app registration of a directory, is named with its secret.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "provider": "azure_blob",
+                    "name": "archive",
+                    "account": "exampleuploads",
+                    "sas_token": "sv=2024-11-04&sr=c&sp=rcwdl&se=2027-06-30T00:00:00Z&sig=ZXhhbXBsZQ%3D%3D",
+                    "default_bucket": "example-archive",
+                }
+            ]
+        }
+    )
+
+    provider: Literal["azure_blob"]
+    account: Annotated[str, Field(min_length=3, max_length=24), _AZURE_ACCOUNT]
+    account_key: AccountKey | None = None
+    sas_token: SasToken | None = None
+    directory_id: DirectoryId | None = None
+    client_id: ClientId | None = None
+    client_secret: ClientSecret | None = None
+    default_bucket: Annotated[
+        str, Field(min_length=3, max_length=63, description="Name of the container."), _AZURE_CONTAINER
+    ]
+    endpoint_url: Endpoint | None = Field(
+        None, description="The account at another cloud; only hosts that the operator allows."
+    )
+
+    @model_validator(mode="after")
+    def _one_credential(self) -> "AddAzureBucket":
+        self._place()
+        return self
+
+    def _place(self) -> tuple[AzureSettings, str]:
+        return AzureSettings(self.account, "account_key", endpoint_url=self.endpoint_url).rotated(
+            _credentials(self, AzureSettings)
         )
+
+    def new_bucket(self) -> NewBucket:
+        """Return the bucket as the service takes it."""
+        return _new_bucket(self, *self._place())
+
+
+class AddGcsBucket(_NewBucket):
+    """A bucket of Google Cloud Storage to be added, with the key of a service account or an HMAC key.
+
+    It is tried out as one of S3 is.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "provider": "gcs",
+                    "name": "archive",
+                    "access_key_id": "GOOG1EXAMPLEEXAMPLEEXAMPLE",
+                    "secret_access_key": "bGoa+V7g/yqDXvKRqq+JTFn4uQZbPiQJo4pf9RzJ",
+                    "default_bucket": "example-archive",
+                }
+            ]
+        }
+    )
+
+    provider: Literal["gcs"]
+    service_account_key: ServiceAccountKey | None = None
+    access_key_id: AccessKeyId | None = None
+    secret_access_key: SecretKey | None = None
+    default_bucket: Annotated[str, Field(min_length=3, max_length=63), _GCS_BUCKET]
+    endpoint_url: Endpoint | None = Field(
+        None, description="Another server with the JSON API; only hosts that the operator allows."
+    )
+
+    @model_validator(mode="after")
+    def _one_credential(self) -> "AddGcsBucket":
+        self._place()
+        return self
+
+    def _place(self) -> tuple[GcsSettings, str]:
+        return GcsSettings("service_account_key", "", self.endpoint_url).rotated(_credentials(self, GcsSettings))
+
+    def new_bucket(self) -> NewBucket:
+        """Return the bucket as the service takes it."""
+        return _new_bucket(self, *self._place())
+
+
+def _provider_of(body: object) -> str:
+    """Return the provider that a body names; without one it is S3."""
+    named = body.get("provider", S3Settings.provider) if isinstance(body, dict) else S3Settings.provider
+    return named if isinstance(named, str) else S3Settings.provider
+
+
+AnyNewBucket = Annotated[
+    Annotated[AddBucket, Tag(S3Settings.provider)]
+    | Annotated[AddAzureBucket, Tag(AzureSettings.provider)]
+    | Annotated[AddGcsBucket, Tag(GcsSettings.provider)],
+    Discriminator(_provider_of),
+]
+
+
+def _credentials(body: RequestBody, provider: type[ProviderSettings]) -> dict[str, str]:
+    """Return the credentials among the fields that were sent, each as it is."""
+    sent = {field.name: getattr(body, field.name) for field in provider.fields if field.secret or field.rotates}
+    return {name: _plain(value) for name, value in sent.items() if value is not None}
+
+
+def _plain(value: object) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+
+def _new_bucket(body: AddBucket | AddAzureBucket | AddGcsBucket, settings: ProviderSettings, secret: str) -> NewBucket:
+    return NewBucket(body.name, settings, secret, body.default_bucket, body.base_path, body.set_as_default)
 
 
 class UpdateBucket(UpdateBody):
-    """Fields of a bucket to be changed. Credentials change both together."""
+    """Fields of a bucket to be changed. Credentials are those of its provider, complete."""
 
     model_config = ConfigDict(json_schema_extra=without_defaults({"name": "archive-eu"}))
 
     name: Name = ""
     access_key_id: AccessKeyId = ""
     secret_access_key: SecretKey = SecretStr("")
+    account_key: AccountKey = SecretStr("")
+    sas_token: SasToken = SecretStr("")
+    directory_id: DirectoryId = ""
+    client_id: ClientId = ""
+    client_secret: ClientSecret = SecretStr("")
+    service_account_key: ServiceAccountKey = SecretStr("")
     is_active: bool = True
-
-    @model_validator(mode="after")
-    def _both_credentials(self) -> "UpdateBucket":
-        if len({"access_key_id", "secret_access_key"} & self.model_fields_set) == 1:
-            raise ValueError("access_key_id and secret_access_key change together: send both")
-        return self
 
     def changes(self) -> Mapping[str, Any]:
         """Return the fields that were sent, as the service takes them."""
         sent: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
-        if "secret_access_key" in sent:
-            sent["secret_access_key"] = self.secret_access_key.get_secret_value()
-        return sent
+        return {name: _plain(value) if isinstance(value, SecretStr) else value for name, value in sent.items()}
 
 
 class BucketOut(ResponseBody):
@@ -122,9 +277,12 @@ class BucketOut(ResponseBody):
     config_id: str
     tenant_id: str
     name: str
-    provider: Literal["objstore_s3"] = "objstore_s3"
-    access_key_id: str
-    region: str
+    provider: Literal["objstore_s3", "azure_blob", "gcs"] = "objstore_s3"
+    access_key_id: str | None
+    region: str | None
+    settings: dict[str, str] = Field(
+        {}, exclude_if=_is_empty, description="Of another provider than S3: what may be shown of its settings."
+    )
     default_bucket: str
     base_path: str
     is_active: bool
@@ -135,12 +293,15 @@ class BucketOut(ResponseBody):
     @classmethod
     def of(cls, bucket: Bucket) -> "BucketOut":
         """Return the bucket as it may be shown."""
+        shown = bucket.settings.shown()
         return cls(
             config_id=bucket.config_id,
             tenant_id=bucket.tenant_id,
             name=bucket.name,
-            access_key_id=bucket.masked_access_key_id,
-            region=bucket.region,
+            provider=bucket.settings.provider,
+            access_key_id=shown.get("access_key_id"),
+            region=shown.get("region"),
+            settings={} if isinstance(bucket.settings, S3Settings) else dict(shown),
             default_bucket=bucket.default_bucket,
             base_path=bucket.base_path,
             is_active=bucket.is_active,

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from sluice.api.schemas.buckets import AddBucket, UpdateBucket
+from sluice.api.schemas.buckets import AnyNewBucket, UpdateBucket
 from sluice.buckets import Bucket
 from sluice.console.visit import Visit, problems_of, redirect
 from sluice.errors import NotFound, SluiceError
 from sluice.kit.paging import PageRequest
+from sluice.storage import PROVIDERS, S3Settings
 
 # The steps of a probe in their order, and what each one proves.
 _STEPS: Final = {
@@ -22,7 +23,12 @@ _STEPS: Final = {
     "delete": "It is deleted",
     "deleted": "It is gone",
 }
-_NEVER_SHOWN_AGAIN = frozenset({"secret_access_key", "access_key_id"})
+_CREDENTIALS: Final = tuple(
+    dict.fromkeys(
+        field.name for provider in PROVIDERS.values() for field in provider.fields if field.secret or field.rotates
+    )
+)
+_NEW_BUCKET: Final[TypeAdapter[AnyNewBucket]] = TypeAdapter(AnyNewBucket)
 
 
 async def show_list(visit: Visit) -> Response:
@@ -42,18 +48,34 @@ async def show_new(visit: Visit) -> Response:
 
 
 def _form(visit: Visit, errors: Sequence[str] = ()) -> Response:
-    form = {name: value for name, value in visit.form.items() if name not in _NEVER_SHOWN_AGAIN}
-    return visit.page("buckets/new.html", status=422 if errors else 200, form=form, errors=errors)
+    form = {name: value for name, value in visit.form.items() if name not in _CREDENTIALS}
+    provider = _provider(visit)
+    return visit.page(
+        "buckets/new.html",
+        status=422 if errors else 200,
+        form=form,
+        errors=errors,
+        provider=provider,
+        providers=PROVIDERS,
+        fields=PROVIDERS[provider].fields,
+    )
+
+
+def _provider(visit: Visit) -> str:
+    """Return the provider that the form is for: S3 unless another one is named."""
+    named = visit.sent("provider") or visit.request.query_params.get("provider", "")
+    return named if named in PROVIDERS else S3Settings.provider
 
 
 async def add(visit: Visit) -> Response:
     """Try a bucket out and add it."""
-    names = ("name", "access_key_id", "secret_access_key", "default_bucket", "region", "base_path")
-    body: dict[str, Any] = {name: visit.sent(name) for name in names}
-    body |= {"endpoint_url": visit.sent("endpoint_url") or None, "set_as_default": bool(visit.sent("set_as_default"))}
-    body["region"] = body["region"] or "us-east-1"
+    provider = _provider(visit)
+    names = [field.name for field in PROVIDERS[provider].fields]
+    body: dict[str, Any] = {name: visit.sent(name) for name in ("name", "default_bucket", "base_path")}
+    body |= {name: visit.sent(name) for name in names if visit.sent(name)}
+    body |= {"provider": provider, "set_as_default": bool(visit.sent("set_as_default"))}
     try:
-        wanted = AddBucket.model_validate(body)
+        wanted = _NEW_BUCKET.validate_python(body)
         bucket = await visit.services.buckets.add(visit.by("bucket.added"), wanted.new_bucket())
     except ValidationError as fault:
         return _form(visit, problems_of(fault))
@@ -76,9 +98,10 @@ async def _show(visit: Visit, errors: Sequence[str] = ()) -> Response:
         status=409 if errors else 200,
         bucket=bucket,
         bound=bound,
+        labels={field.name: field.label for field in bucket.settings.fields},
         steps=_STEPS,
         made={} if bucket.last_probe is None else {step.name: step for step in bucket.last_probe.steps},
-        form={name: value for name, value in visit.form.items() if name not in _NEVER_SHOWN_AGAIN},
+        form={name: value for name, value in visit.form.items() if name not in _CREDENTIALS},
         errors=errors,
     )
 
@@ -112,7 +135,7 @@ async def change(visit: Visit) -> Response:
     body: dict[str, Any] = {"name": visit.sent("name")} if visit.sent("name") else {}
     if visit.sent("is_active"):
         body["is_active"] = visit.sent("is_active") == "yes"
-    body |= {name: visit.sent(name) for name in ("access_key_id", "secret_access_key") if visit.sent(name)}
+    body |= {name: visit.sent(name) for name in _CREDENTIALS if visit.sent(name)}
     try:
         wanted = UpdateBucket.model_validate(body)
         await visit.services.buckets.change(visit.by("bucket.changed"), bucket.config_id, wanted.changes())

@@ -1,10 +1,8 @@
-"""The connection to one bucket: address, time limits, circuit breaker, and the setup of the client library, obstore."""
+"""The connection to one bucket: its address, and the setup of the client library, obstore."""
 
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -13,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from obstore import parse_scheme
 from obstore.store import S3Store as Client
 
-from sluice.storage.protocol import StoreError, StoreUnavailable
+from sluice.storage.protocol import StoreError, Timeouts
 from sluice.storage.s3.errors import FOREIGN, NOWHERE
 
 if TYPE_CHECKING:
@@ -38,19 +36,6 @@ for _name in (
     "AWS_SSE_KMS_KEY_ID",
 ):
     os.environ.pop(_name, None)
-
-
-@dataclass(frozen=True, slots=True)
-class S3Timeouts:
-    """Time limits in seconds. `request_seconds` limits one HTTP request with its body (at most one part).
-
-    A failed request is repeated up to `retries` times, but no new try begins `request_seconds` after the first; one
-    call takes twice that at most (the library's own defaults: 10 retries in 180 s).
-    """
-
-    connect_seconds: float = 3.0
-    request_seconds: float = 30.0
-    retries: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,56 +102,10 @@ def _endpoint_address(bucket: str, endpoint_url: str) -> Address:
     return Address(f"{parts.scheme}://{shown}{f':{port}' if port else ''}", host, bucket, virtual_hosted=False)
 
 
-class CircuitBreaker:
-    """Refuse requests to a store that keeps failing, so that callers do not wait for it.
-
-    After `failures` in a row, requests are refused at once for `rest_seconds`; then one is let through as a trial. Each
-    client of a bucket has its own breaker: a dead bucket slows no other, and rotated credentials start with a closed
-    one.
-    """
-
-    def __init__(
-        self, *, failures: int = 3, rest_seconds: float = 10.0, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._most = failures
-        self._rest_seconds = rest_seconds
-        self._monotonic = monotonic
-        self._failures = 0
-        self._refuses_until = 0.0
-
-    @contextmanager
-    def guard(self) -> Iterator[None]:
-        """Run one request.
-
-        Raise `StoreUnavailable` at once while the store rests; one from the block counts as a failure.
-        """
-        is_trial = self._failures >= self._most
-        if is_trial:
-            now = self._monotonic()
-            if now < self._refuses_until:
-                raise StoreUnavailable(
-                    f"The store failed {self._failures} times in a row and is left alone for a moment."
-                )
-            # Others are refused while the trial runs, but only as long as a rest: the trial may be a put of minutes.
-            self._refuses_until = now + self._rest_seconds
-        try:
-            yield
-        except StoreUnavailable:
-            self._failures += 1
-            self._refuses_until = self._monotonic() + self._rest_seconds
-            raise
-        except BaseException:
-            if is_trial:  # it ended without a verdict on the store, so the next request is the trial
-                self._refuses_until = self._monotonic()
-            raise
-        else:
-            self._failures = 0
-
-
 def make_client(
     address: Address,
     credentials: S3Credentials,
-    timeouts: S3Timeouts,
+    timeouts: Timeouts,
     *,
     sign_payload: bool,
     relay_url: str | None = None,

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from sluice.storage.s3.client import Address, S3Credentials, S3Timeouts
+from sluice.storage.protocol import Timeouts
+from sluice.storage.s3.client import Address, S3Credentials
 
 _MAX_RESPONSE_BYTES: Final = 64 * 1024
 _MAX_IDLE: Final = 32
@@ -49,9 +50,7 @@ class SmallPuts:
     trusts.
     """
 
-    def __init__(
-        self, address: Address, credentials: S3Credentials, timeouts: S3Timeouts, *, sign_payload: bool
-    ) -> None:
+    def __init__(self, address: Address, credentials: S3Credentials, timeouts: Timeouts, *, sign_payload: bool) -> None:
         parts = urlsplit(address.endpoint)
         self._address = address
         self._port = parts.port or _PORTS[parts.scheme]

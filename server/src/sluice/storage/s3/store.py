@@ -17,10 +17,10 @@ from obstore.store import S3Store as Client
 
 from sluice.kit.disposition import attachment
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.storage.common import probe_store, validate_key
+from sluice.storage.common import CircuitBreaker, probe_store, validate_key
 from sluice.storage.folders import PROBES
-from sluice.storage.protocol import ListedObject, ObjectChanged, ProbeStep, StoreError, ignore_step
-from sluice.storage.s3.client import CircuitBreaker, S3Credentials, S3Timeouts, bucket_address, make_client
+from sluice.storage.protocol import ListedObject, ObjectChanged, ProbeStep, StoreError, Timeouts, ignore_step
+from sluice.storage.s3.client import S3Credentials, bucket_address, make_client
 from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_store_error
 from sluice.storage.s3.puts import S3Writer
 from sluice.storage.s3.small_puts import SmallPuts
@@ -63,7 +63,7 @@ class S3Store:
         secret_access_key: str,
         *,
         endpoint_url: str | None = None,
-        timeouts: S3Timeouts | None = None,
+        timeouts: Timeouts | None = None,
         part_bytes: int = 8 * _MIB,
         part_concurrency: int = 2,
         sign_payload: bool = True,
@@ -75,7 +75,7 @@ class S3Store:
         self._before = before
         self._address = bucket_address(bucket, region, endpoint_url)
         self._credentials = S3Credentials(region, access_key_id, secret_access_key)
-        timeouts = timeouts or S3Timeouts()
+        timeouts = timeouts or Timeouts()
         self._make_client = partial(
             make_client,
             self._address,
