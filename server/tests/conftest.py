@@ -20,6 +20,7 @@ from tests.deployments import Deployments
 from tests.fleet import running_fleet
 from tests.scheduling import ServerScheduling, setup_of, setups_for
 from tests.servers.clamd import Clamd
+from tests.servers.fake_gcs import FakeGcs
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
 from tests.servers.redis import RedisServer
@@ -72,6 +73,12 @@ def migrated(shared_servers: SharedServers) -> Migrated:
 @pytest.fixture(scope="session")
 def gateway(shared_servers: SharedServers) -> RadosGateway:
     server: RadosGateway = shared_servers.get("gateway")
+    return server
+
+
+@pytest.fixture(scope="session")
+def gcs(shared_servers: SharedServers) -> FakeGcs:
+    server: FakeGcs = shared_servers.get("gcs")
     return server
 
 

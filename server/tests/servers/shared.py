@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
 from tests.servers.clamd import LARGEST, running_clamd
+from tests.servers.fake_gcs import running_fake_gcs
 from tests.servers.postgres import Postgres, running_postgres
 from tests.servers.radosgw import running_radosgw
 from tests.servers.redis import running_redis
@@ -45,6 +46,7 @@ class OwnedServers:
         self._starts: Final[Mapping[str, Callable[[Path], AbstractContextManager[Any]]]] = {
             "postgres": _postgres,
             "gateway": running_radosgw,
+            "gcs": running_fake_gcs,
             "redis": running_redis,
             "clamd": running_clamd,
             "large_clamd": partial(running_clamd, options=LARGEST),

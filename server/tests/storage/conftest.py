@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from sluice.storage import ObjectStore, StoreError
+from sluice.storage import PROBES, Connection, GcsSettings, ObjectStore, StoreError
+from sluice.storage.gcs.store import GcsStore
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.store import S3Store
 from sluice_inspect.sandbox.sealed import Sealed
+from tests.servers.fake_gcs import EMAIL, FakeGcs, service_account_key
 from tests.servers.radosgw import RadosGateway
 
 Seal = Callable[[bytes], Sealed]
 MakeS3 = Callable[..., S3Store]
+MakeGcs = Callable[..., GcsStore]
 
 
 @pytest.fixture
@@ -68,9 +71,36 @@ def s3_store(make_s3: MakeS3) -> S3Store:
     return make_s3()
 
 
-@pytest.fixture(params=["local", "s3_store"])
+@pytest.fixture
+def gcs_bucket(gcs: FakeGcs) -> str:
+    return gcs.fresh_bucket()
+
+
+@pytest.fixture
+async def make_gcs(gcs: FakeGcs, gcs_bucket: str) -> AsyncIterator[MakeGcs]:
+    """Make a store in the Google bucket of the test; named arguments replace single settings. Closed in the end."""
+    stores: list[GcsStore] = []
+
+    def made(
+        *, bucket: str = gcs_bucket, secret: str | None = None, endpoint: str | None = gcs.endpoint, **changed: object
+    ) -> GcsStore:
+        connection = Connection(**({"probe_folder": PROBES} | changed))  # type: ignore[arg-type]  # different types
+        stores.append(GcsStore(GcsSettings(EMAIL, endpoint), bucket, secret or service_account_key(), connection))
+        return stores[-1]
+
+    yield made
+    for store in stores:
+        await store.aclose()
+
+
+@pytest.fixture
+def gcs_store(make_gcs: MakeGcs) -> GcsStore:
+    return make_gcs()
+
+
+@pytest.fixture(params=["local", "s3_store", "gcs_store"])
 def store(request: pytest.FixtureRequest) -> ObjectStore:
-    """Each store in turn: both fulfil the contract."""
+    """Each store in turn: all fulfil the contract."""
     found: ObjectStore = request.getfixturevalue(request.param)
     return found
 

@@ -180,7 +180,7 @@ class AddAzureBucket(_NewBucket):
 
 
 class AddGcsBucket(_NewBucket):
-    """A bucket of Google Cloud Storage to be added, with the key of a service account or an HMAC key.
+    """A bucket of Google Cloud Storage to be added, with the key of a service account.
 
     It is tried out as one of S3 is.
     """
@@ -191,8 +191,8 @@ class AddGcsBucket(_NewBucket):
                 {
                     "provider": "gcs",
                     "name": "archive",
-                    "access_key_id": "GOOG1EXAMPLEEXAMPLEEXAMPLE",
-                    "secret_access_key": "bGoa+V7g/yqDXvKRqq+JTFn4uQZbPiQJo4pf9RzJ",
+                    "service_account_key": '{"type": "service_account", "client_email": "sluice@example.iam'
+                    '.gserviceaccount.com", "private_key": "-----BEGIN PRIVATE KEY-----\\n…"}',
                     "default_bucket": "example-archive",
                 }
             ]
@@ -200,25 +200,16 @@ class AddGcsBucket(_NewBucket):
     )
 
     provider: Literal["gcs"]
-    service_account_key: ServiceAccountKey | None = None
-    access_key_id: AccessKeyId | None = None
-    secret_access_key: SecretKey | None = None
-    default_bucket: Annotated[str, Field(min_length=3, max_length=63), _GCS_BUCKET]
+    service_account_key: ServiceAccountKey
+    default_bucket: Annotated[str, Field(min_length=3, max_length=222), _GCS_BUCKET]
     endpoint_url: Endpoint | None = Field(
         None, description="Another server with the JSON API; only hosts that the operator allows."
     )
 
-    @model_validator(mode="after")
-    def _one_credential(self) -> "AddGcsBucket":
-        self._place()
-        return self
-
-    def _place(self) -> tuple[GcsSettings, str]:
-        return GcsSettings("service_account_key", "", self.endpoint_url).rotated(_credentials(self, GcsSettings))
-
     def new_bucket(self) -> NewBucket:
         """Return the bucket as the service takes it."""
-        return _new_bucket(self, *self._place())
+        settings = GcsSettings("", self.endpoint_url)
+        return _new_bucket(self, *settings.rotated(_credentials(self, GcsSettings)))
 
 
 def _provider_of(body: object) -> str:
