@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sluice.storage import PROBES, Connection, GcsSettings, ObjectStore, StoreError
+from sluice.storage import PROBES, Connection, ObjectStore, StoreError
 from sluice.storage.gcs.store import GcsStore
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.store import S3Store
 from sluice_inspect.sandbox.sealed import Sealed
-from tests.servers.fake_gcs import EMAIL, FakeGcs, service_account_key
+from tests.servers.fake_gcs import FakeGcs, service_account_key
 from tests.servers.radosgw import RadosGateway
 
 Seal = Callable[[bytes], Sealed]
@@ -85,7 +85,7 @@ async def make_gcs(gcs: FakeGcs, gcs_bucket: str) -> AsyncIterator[MakeGcs]:
         *, bucket: str = gcs_bucket, secret: str | None = None, endpoint: str | None = gcs.endpoint, **changed: object
     ) -> GcsStore:
         connection = Connection(**({"probe_folder": PROBES} | changed))  # type: ignore[arg-type]  # different types
-        stores.append(GcsStore(GcsSettings(EMAIL, endpoint), bucket, secret or service_account_key(), connection))
+        stores.append(GcsStore(bucket, secret or service_account_key(), connection, endpoint_url=endpoint))
         return stores[-1]
 
     yield made

@@ -197,7 +197,7 @@ class GcsClient:
                     method,
                     f"{self.origin}{address}",
                     headers=sent,
-                    content=_pieces(body),
+                    content=_pieces(body) if body else None,
                     extensions={"timeout": limits},
                 ) as response,
             ):

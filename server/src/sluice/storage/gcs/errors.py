@@ -3,6 +3,7 @@
 No sentence repeats foreign text, except the names of permissions in `_PERMISSIONS`.
 """
 
+import contextlib
 import json
 import re
 import socket
@@ -168,11 +169,12 @@ def no_bucket() -> RequestFailed:
 
 def failed_response(status: int, body: bytes) -> RequestFailed:
     """Return the failure that a response states. Downloads have their message as plain text."""
-    try:
+    reason: object = ""
+    message: object = body[:2000].decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, KeyError, IndexError, TypeError, RecursionError):
         error = json.loads(body)["error"]
-        reason, message = error["errors"][0]["reason"], error["message"]
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-        reason, message = "", body[:2000].decode("utf-8", "replace")
+        message = error["message"]
+        reason = error["errors"][0]["reason"]
     return RequestFailed(status, reason if isinstance(reason, str) else "", message if isinstance(message, str) else "")
 
 

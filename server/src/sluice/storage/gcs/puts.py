@@ -9,13 +9,14 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sluice.kit.completion import run_to_completion
 from sluice.kit.failpoints import failpoint
 from sluice.storage.gcs.client import GcsClient, Response, pause
-from sluice.storage.gcs.errors import RequestFailed
+from sluice.storage.gcs.errors import RequestFailed, no_bucket
 from sluice.storage.protocol import StoreError
 from sluice_inspect.sandbox.fair_queue import ByteBudget
 from sluice_inspect.sandbox.sealed import Sealed
@@ -93,14 +94,9 @@ class GcsWriter:
             f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{described}\r\n"
             f"--{boundary}\r\nContent-Type: {_header_value(wanted['contentType'])}\r\n\r\n"
         )
-        await self._client.send(
-            "POST",
-            f"/upload/storage/v1/b/{self._client.bucket}/o",
-            {"uploadType": "multipart", "name": key, "ifGenerationMatch": "0"},
-            headers={"Content-Type": f"multipart/related; boundary={boundary}"},
-            body=(head.encode(), body, f"\r\n--{boundary}--\r\n".encode()),
-            expected=_PUT,
-        )
+        headers = {"Content-Type": f"multipart/related; boundary={boundary}"}
+        parts = (head.encode(), body, f"\r\n--{boundary}--\r\n".encode())
+        await _create(self._client, key, "multipart", headers, parts)
 
     async def _has_arrived(self, key: str, size: int, mark: str) -> bool:
         """Return whether the object under `key` is the one that this put sent."""
@@ -163,18 +159,12 @@ class _Upload:
         await self._verify(stored, wanted["metadata"]["sluice-put"], digest)
 
     async def _begin(self, described: dict[str, Any]) -> None:
-        response = await self._client.send(
-            "POST",
-            f"/upload/storage/v1/b/{self._client.bucket}/o",
-            {"uploadType": "resumable", "name": self._key, "ifGenerationMatch": "0"},
-            headers={
-                "Content-Type": "application/json; charset=UTF-8",
-                "X-Upload-Content-Length": str(self._size),
-                "X-Upload-Content-Type": _header_value(described["contentType"]),
-            },
-            body=(json.dumps(described).encode(),),
-            expected=_PUT,
-        )
+        headers = {
+            "Content-Type": "application/json; charset=UTF-8",
+            "X-Upload-Content-Length": str(self._size),
+            "X-Upload-Content-Type": _header_value(described["contentType"]),
+        }
+        response = await _create(self._client, self._key, "resumable", headers, (json.dumps(described).encode(),))
         # Only its path and query are used: no response leads to another host.
         session = urlsplit(response.headers.get("location", ""))
         if not session.path.startswith("/") or not session.query.isascii():
@@ -260,6 +250,15 @@ class _Upload:
                     expected=_ENDED,
                 )
         raise StoreError("The store holds another object than was sent.")
+
+
+async def _create(client: GcsClient, key: str, kind: str, headers: dict[str, str], body: tuple[bytes, ...]) -> Response:
+    """Send the request that begins an object, which is the only one if its bytes are in it. Raise `RequestFailed`."""
+    path, query = f"/upload/storage/v1/b/{client.bucket}/o", {"uploadType": kind, "name": key, "ifGenerationMatch": "0"}
+    try:
+        return await client.send("POST", path, query, headers=headers, body=body, expected=_PUT)
+    except RequestFailed as failure:
+        raise no_bucket() if failure.status == HTTPStatus.NOT_FOUND else failure from None
 
 
 def _is_sent(found: dict[str, Any], size: int | None, mark: str) -> bool:

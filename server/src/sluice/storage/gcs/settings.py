@@ -51,7 +51,7 @@ class GcsSettings(ProviderSettings):
         """Return the bucket's store, whose HTTP client is loaded now."""
         from sluice.storage.gcs.store import GcsStore  # noqa: PLC0415
 
-        return GcsStore(self, bucket, secret, connection)
+        return GcsStore(bucket, secret, connection, endpoint_url=self.endpoint_url)
 
 
 def email_of(key: str) -> str:

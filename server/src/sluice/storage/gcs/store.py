@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from sluice.kit.disposition import attachment
@@ -22,9 +22,6 @@ from sluice.storage.gcs.errors import RequestFailed, failed_response, no_bucket
 from sluice.storage.gcs.puts import GcsWriter
 from sluice.storage.protocol import Connection, ListedObject, ObjectChanged, ProbeStep, StoreError, ignore_step
 from sluice_inspect.sandbox.sealed import Sealed
-
-if TYPE_CHECKING:
-    from sluice.storage.gcs.settings import GcsSettings
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _LISTED: Final = 1000  # the most that Google lists with one request
@@ -54,8 +51,8 @@ class GcsStore:
     does not tell a missing object from a forbidden one. Raise `StoreError` for an impossible bucket name, endpoint or key.
     """
 
-    def __init__(self, settings: "GcsSettings", bucket: str, secret: str, connection: Connection) -> None:
-        self._client = GcsClient(bucket, ServiceAccountKey.parse(secret), settings.endpoint_url, connection)
+    def __init__(self, bucket: str, secret: str, connection: Connection, *, endpoint_url: str | None = None) -> None:
+        self._client = GcsClient(bucket, ServiceAccountKey.parse(secret), endpoint_url, connection)
         self._part_bytes = connection.part_bytes
         self._writer = GcsWriter(self._client, connection.part_bytes, connection.timeouts.retries)
         self._probe_folder = connection.probe_folder
