@@ -26,6 +26,7 @@ from tests.required import require
 from tests.rows import each_row
 from tests.servers import free_port
 from tests.servers.clamd import running_clamd
+from tests.servers.fake_gcs import FakeGcs, service_account_key
 from tests.servers.oidc_provider import running_oidc_provider
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
@@ -133,6 +134,13 @@ def real_values(
             values["s3://sluice-files"] = f"s3://{gateway.fresh_bucket()}"
             values["AKIAIOSFODNN7EXAMPLE"] = gateway.access_key
             values["wJalrXUtnFEMI-EXAMPLE"] = gateway.secret_key
+        if page.stem == "google-cloud-storage":
+            gcs: FakeGcs = request.getfixturevalue("gcs")
+            values["https://gcs.example.com"] = gcs.endpoint
+            values["gs://sluice-files"] = f"gs://{gcs.fresh_bucket()}"
+            (tmp_path / "key.json").write_text(service_account_key())
+            (tmp_path / "key.json").chmod(0o600)
+            values["/etc/sluice/key.json"] = str(tmp_path / "key.json")
         if page.stem == "oidc":
             (tmp_path / "oidc").mkdir()
             issuer = stack.enter_context(running_oidc_provider(tmp_path / "oidc"))

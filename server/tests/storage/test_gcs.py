@@ -555,7 +555,7 @@ async def test_requests_ignore_proxies_of_the_environment_and_use_the_relay(
 
 
 async def test_each_request_is_allowed_first(make_gcs: MakeGcs, gcs: FakeGcs, gcs_bucket: str, seal: Seal) -> None:
-    asked = []
+    asked = list[int]()
 
     async def refuse() -> None:
         asked.append(len(asked))
