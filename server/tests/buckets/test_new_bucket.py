@@ -15,9 +15,7 @@ CLIENT = {"directory_id": UUID, "client_id": UUID, "client_secret": "secret-of-c
 AZURE = {"provider": "azure_blob", "name": "a", "default_bucket": "intake", "account": "acmeuploads"}
 GCS = {"provider": "gcs", "name": "a", "default_bucket": "intake"}
 KEY = '{"client_email": "sluice@acme.iam.gserviceaccount.com", "private_key": "-----BEGIN"}'
-HMAC = {"access_key_id": "GOOG1EXAMPLEEXAMPLE", "secret_access_key": "secret-of-hmac"}
 OF_AZURE = "body: expected account_key, sas_token or client_secret, found "
-OF_GCS = "body: expected service_account_key, or access_key_id and secret_access_key, found "
 NO_KEY = "service_account_key: expected the JSON of a service account's key, with client_email and private_key"
 CLIENT_ONLY = "body: directory_id and client_id are only for client_secret"
 
@@ -36,11 +34,14 @@ CLIENT_ONLY = "body: directory_id and client_id are only for client_secret"
             "default_bucket: expected lower-case letters, digits and single hyphens between them",
         ),
         (AZURE | {"account_key": "k", "region": "x"}, "region: unknown field"),
-        (GCS, OF_GCS + "none of them"),
-        (GCS | HMAC | {"service_account_key": KEY}, OF_GCS + "access_key_id and secret_access_key and service_account_key"),
+        (GCS, "service_account_key: field required"),
+        (GCS | {"service_account_key": KEY, "access_key_id": "GOOG1EXAMPLEEXAMPLE"}, "access_key_id: unknown field"),
         (GCS | {"service_account_key": "{"}, NO_KEY),
         (GCS | {"service_account_key": '{"client_email": "a@b"}'}, NO_KEY),
-        (GCS | HMAC | {"default_bucket": "Intake"}, "default_bucket: expected lower-case letters, digits, hyphens"),
+        (
+            GCS | {"service_account_key": KEY, "default_bucket": "Intake"},
+            "default_bucket: expected lower-case letters, digits, hyphens",
+        ),
         ({"provider": "dropbox"}, "provider: expected one of objstore_s3, azure_blob, gcs"),
     ],
 )  # fmt: skip
@@ -59,10 +60,9 @@ def test_wrong_body_is_answered_with_the_field_and_what_was_expected(body: dict[
         (AZURE | CLIENT, AzureSettings("acmeuploads", "client_secret", UUID, UUID), "secret-of-client"),
         (
             GCS | {"service_account_key": KEY},
-            GcsSettings("service_account_key", "sluice@acme.iam.gserviceaccount.com"),
+            GcsSettings("sluice@acme.iam.gserviceaccount.com"),
             KEY,
         ),
-        (GCS | HMAC, GcsSettings("hmac_key", "GOOG1EXAMPLEEXAMPLE"), "secret-of-hmac"),
     ],
 )
 def test_each_kind_of_credential_is_taken_stored_and_shown_without_its_secret(
@@ -83,7 +83,8 @@ def test_credentials_of_a_bucket_can_change_into_another_kind_of_the_same_provid
         AzureSettings("acmeuploads", "sas_token", endpoint_url="https://acme.example"),
         "t",
     )
-    assert GcsSettings("hmac_key", "GOOG1").rotated({"service_account_key": KEY})[0].credential == "service_account_key"
+    rotated, _ = GcsSettings("old@acme.iam.gserviceaccount.com").rotated({"service_account_key": KEY})
+    assert rotated == GcsSettings("sluice@acme.iam.gserviceaccount.com")
     for settings, field in ((S3Settings("A", "r"), "sas_token"), (client, "access_key_id")):
         with pytest.raises(FieldRefused, match="unknown field"):
             settings.rotated({field: "x"})
