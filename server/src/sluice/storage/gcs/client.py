@@ -23,6 +23,7 @@ from sluice.storage.protocol import Connection, StoreError
 READ_BYTES: Final = 4 * 1024 * 1024
 _MOST_BYTES: Final = 8 * 1024 * 1024  # of a response: a page of the listing with a thousand names of 1,024 bytes
 _MOST_RECEIVED_BYTES: Final = _MOST_BYTES + 64 * 1024  # with its head
+_RECEIVED_BYTES: Final = 32 * 1024  # at once: a download takes an eighth of the steps that 4 KiB would
 _PIECE_BYTES: Final = 256 * 1024  # encrypted at once on the event loop
 _MAX_IDLE: Final = 32
 _IDLE_SECONDS: Final = 20.0
@@ -82,7 +83,7 @@ class GcsClient:
             keepalive_expiry=_IDLE_SECONDS,
             max_connections=None,
             proxy=httpcore.Proxy(connection.relay_url) if connection.relay_url is not None else None,
-            network_backend=BoundedBackend(_MOST_RECEIVED_BYTES),
+            network_backend=BoundedBackend(_MOST_RECEIVED_BYTES, read_bytes=_RECEIVED_BYTES),
         )
         self._tokens: AccessTokens | None = None
         if is_google(self.origin):

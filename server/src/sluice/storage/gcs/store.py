@@ -4,8 +4,8 @@ Whose bucket it is, and where it may be, is decided in `buckets`.
 """
 
 import asyncio
-import email.parser
-import email.policy
+import email
+import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -158,7 +158,8 @@ class GcsStore:
                 page = (await self._client.send("GET", path, query)).json()
             except RequestFailed as failure:
                 raise failure.to_store_error("list the bucket") from None
-            found = [_listed(item) for item in page.get("items") or ()]
+            items = page.get("items")
+            found = [_listed(item) for item in items] if isinstance(items, list) else []
             yield [one for one in found if one.key != after]  # the offset is included
             token = page.get("nextPageToken")
             if not token or token == query.get("pageToken"):  # a store that repeats a page must not loop us
@@ -168,7 +169,8 @@ class GcsStore:
     async def is_ours(self, key: str) -> bool:
         """Return whether the object carries the mark of a put of this service."""
         found = await self._described(key, "metadata")
-        return found is not None and "sluice-put" in (found.get("metadata") or {})
+        metadata = None if found is None else found.get("metadata")
+        return isinstance(metadata, dict) and "sluice-put" in metadata
 
     async def probe(self, begin: Callable[[ProbeStep], None] = ignore_step) -> None:
         """Put, read and delete one small object in the probe folder.
@@ -299,17 +301,16 @@ class GcsStore:
         except RequestFailed as failure:
             fault = no_bucket() if failure.status == HTTPStatus.NOT_FOUND else failure
             raise fault.to_store_error("read the bucket") from None
-        if (found.get("billing") or {}).get("requesterPays"):
+        if _object(found, "billing").get("requesterPays"):
             raise StoreError("The bucket has Requester Pays turned on, which is not supported.")
         if found.get("retentionPolicy"):
             raise StoreError("The bucket has a retention policy: files could not be deleted.")
         if found.get("defaultEventBasedHold"):
             raise StoreError("The bucket holds every new object: files could not be deleted.")
-        members = {member for binding in policy.get("bindings") or () for member in binding.get("members") or ()}
-        prevention = (found.get("iamConfiguration") or {}).get("publicAccessPrevention")
+        prevention = _object(found, "iamConfiguration").get("publicAccessPrevention")
         if prevention == "enforced" or not self._client.asks_google:
             return False
-        if members & _EVERYONE:
+        if any(f'"{everyone}"' in json.dumps(policy) for everyone in _EVERYONE):
             raise StoreError(_IS_PUBLIC)
         return True
 
@@ -333,6 +334,11 @@ class GcsStore:
         raise StoreError(_IS_PUBLIC)
 
 
+def _object(found: dict[str, Any], name: str) -> dict[str, Any]:
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}
+
+
 def _listed(item: Any) -> ListedObject:
     try:
         return ListedObject(str(item["name"]), int(item["size"]))
@@ -342,10 +348,13 @@ def _listed(item: Any) -> ListedObject:
 
 def _parts_of(content_type: str, body: bytes) -> dict[int, tuple[int, bytes]]:
     """Return status and body of each response in a batch, by the number of its request."""
-    parser = email.parser.BytesParser(policy=email.policy.HTTP)
     head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
     found = dict[int, tuple[int, bytes]]()
-    for part in parser.parsebytes(head + body).iter_parts():
+    try:
+        parts = email.message_from_bytes(head + body).get_payload()
+    except RecursionError:  # parts within parts without an end
+        return found
+    for part in parts if isinstance(parts, list) else ():
         number = _PART_ID.fullmatch(str(part.get("Content-ID", "")).strip())
         payload = part.get_payload(decode=True)
         line = _STATUS_LINE.match(payload) if isinstance(payload, bytes) else None
