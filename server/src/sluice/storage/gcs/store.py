@@ -355,6 +355,8 @@ def _parts_of(content_type: str, body: bytes) -> dict[int, tuple[int, bytes]]:
     except RecursionError:  # parts within parts without an end
         return found
     for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, str):
+            continue
         number = _PART_ID.fullmatch(str(part.get("Content-ID", "")).strip())
         payload = part.get_payload(decode=True)
         line = _STATUS_LINE.match(payload) if isinstance(payload, bytes) else None
