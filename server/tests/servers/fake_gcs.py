@@ -68,7 +68,7 @@ def running_fake_gcs(folder: Path, *, port: int | None = None) -> Iterator[FakeG
     port = port or free_port()
     command = [str(program), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]
     with daemon(
-        [*command, "-public-host", f"127.0.0.1:{port}", "-log-level", "error"],
+        [*command, "-public-host", "127.0.0.1", "-log-level", "error"],  # also behind a proxy at another port
         folder / "fake-gcs-server.log",
         ready=lambda: listens(port),
     ):

@@ -24,6 +24,7 @@ FOREIGN: Final = (
     httpcore.UnsupportedProtocol,
     TimeoutError,
     OSError,
+    AttributeError,  # anyio asks for the address of a connection that uvloop has closed meanwhile
 )
 
 _PERMISSIONS: Final = re.compile(r"\bstorage\.objects\.(?:create|get|delete|list)\b")
