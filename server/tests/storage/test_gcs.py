@@ -21,6 +21,7 @@ from sluice.storage import FieldRefused, GcsSettings, PresignsDownloads, StoreEr
 from sluice.storage.gcs import client, credentials, puts
 from sluice.storage.gcs.store import GcsStore
 from sluice.storage.protocol import Timeouts
+from sluice.storage.s3.relay import Relay
 from tests.rows import each_row
 from tests.servers import free_port
 from tests.servers.canned import answering
@@ -552,6 +553,28 @@ async def test_requests_ignore_proxies_of_the_environment_and_use_the_relay(
     async with answering("404 Not Found", '{"error": {"message": "No such object: a"}}') as relay:
         assert await make_gcs(relay_url=relay.url).size("a") is None
         assert relay.seen[0].startswith(f"GET {gcs.endpoint}/storage/v1/b/")
+
+
+@pytest.mark.asvs("1.3.6")
+async def test_relay_leads_to_the_address_that_was_checked(make_gcs: MakeGcs, gcs: FakeGcs, seal: Seal) -> None:
+    origins = set[str]()
+
+    async def resolve(origin: str) -> tuple[str, ...]:
+        origins.add(origin)
+        return ("127.0.0.1",)
+
+    relay, named = Relay(resolve, 0.5), f"http://store.sluice.invalid:{urlsplit(gcs.endpoint).port}"
+    await relay.start()
+    store = make_gcs(endpoint=named, relay_url=relay.url, part_bytes=PART)
+    await store.put("a b+c/é=1", seal(b"small"), content_type="text/plain")
+    await store.put("large", seal(LARGE), content_type="text/plain")
+    assert await read_object(store, "large") == LARGE
+    assert [one.key async for batch in store.list_objects("") for one in batch] == ["a b+c/é=1", "large"]
+    assert await store.delete_many(["a b+c/é=1", "large", "none"]) == {}
+    assert await store.size("large") is None
+    assert origins == {named}
+    await store.aclose()
+    await relay.aclose()
 
 
 async def test_each_request_is_allowed_first(make_gcs: MakeGcs, gcs: FakeGcs, gcs_bucket: str, seal: Seal) -> None:

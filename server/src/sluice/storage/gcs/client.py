@@ -75,11 +75,11 @@ class GcsClient:
         self._before = connection.before
         self._timeouts = connection.timeouts
         tls = _tls_context() if self.origin.startswith("https:") else None
-        relayed = connection.relay_url is not None
+        self.is_relayed = connection.relay_url is not None
         self._http = httpcore.AsyncConnectionPool(
             tls,
             # The relay takes one request on each connection.
-            max_keepalive_connections=0 if relayed else _MAX_IDLE,
+            max_keepalive_connections=0 if self.is_relayed else _MAX_IDLE,
             keepalive_expiry=_IDLE_SECONDS,
             max_connections=None,
             proxy=httpcore.Proxy(connection.relay_url) if connection.relay_url is not None else None,
