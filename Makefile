@@ -68,7 +68,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner slow-files
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale simulation bench-scanner slow-files
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -219,8 +219,11 @@ bench: venv-dev servers ## Measure against an afternoon's service, as ratios (AR
 bench-profile: venv-dev servers ## Divide the CPU of a small upload by layer (ARGS="--store local", "--scan", "--against CHECKOUT")
 	@$(BIN)/python -m bench.profile $(ARGS)
 
-bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "hashes", "lists", "memory", "neighbours", "processes", "replay", "soak", "start" or "throughput"; "--json FILE")
+bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "hashes", "lists", "memory", "neighbours", "processes", "replay", "reservations", "soak", "start" or "throughput"; "--json FILE")
 	@$(BIN)/python -m bench.scale $(ARGS)
+
+simulation: venv-dev ## Simulate two regions, and 10,000 uploads a second (ARGS="--rate 2000")
+	@$(BIN)/python -m bench.simulation $(ARGS)
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)
 	@PYTHONPATH=$(CURDIR)/inspect:$(CURDIR)/server $(BIN)/python scripts/bench_scanner.py $(ARGS)
