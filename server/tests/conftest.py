@@ -19,6 +19,7 @@ from tests.db.migrated import Migrated
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
 from tests.scheduling import ServerScheduling, setup_of, setups_for
+from tests.servers.azurite import Azurite
 from tests.servers.clamd import Clamd
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
@@ -72,6 +73,12 @@ def migrated(shared_servers: SharedServers) -> Migrated:
 @pytest.fixture(scope="session")
 def gateway(shared_servers: SharedServers) -> RadosGateway:
     server: RadosGateway = shared_servers.get("gateway")
+    return server
+
+
+@pytest.fixture(scope="session")
+def azurite(shared_servers: SharedServers) -> Azurite:
+    server: Azurite = shared_servers.get("azurite")
     return server
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
+from tests.servers.azurite import running_azurite
 from tests.servers.clamd import LARGEST, running_clamd
 from tests.servers.postgres import Postgres, running_postgres
 from tests.servers.radosgw import running_radosgw
@@ -45,6 +46,7 @@ class OwnedServers:
         self._starts: Final[Mapping[str, Callable[[Path], AbstractContextManager[Any]]]] = {
             "postgres": _postgres,
             "gateway": running_radosgw,
+            "azurite": running_azurite,
             "redis": running_redis,
             "clamd": running_clamd,
             "large_clamd": partial(running_clamd, options=LARGEST),

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -76,8 +76,17 @@ class CircuitBreaker:
             self._failures = 0
 
 
-async def probe_store(store: ObjectStore, folder: str, begin: Callable[[ProbeStep], None]) -> None:
-    """Put, read and delete one small object under a new key in `folder`; raise `StoreError` with what failed."""
+async def probe_store(
+    store: ObjectStore,
+    folder: str,
+    begin: Callable[[ProbeStep], None],
+    *,
+    check: Callable[[str], Awaitable[None]] | None = None,
+) -> None:
+    """Put, read and delete one small object under a new key in `folder`; raise `StoreError` with what failed.
+
+    `check` is awaited with the key while the object is there.
+    """
     key = f"{folder}/{secrets.token_hex(16)}"
     begin("lookup")
     if await store.size(key) is not None:
@@ -87,6 +96,8 @@ async def probe_store(store: ObjectStore, folder: str, begin: Callable[[ProbeSte
         await _put(store, key)
         begin("read")
         await _read(store, key)
+        if check is not None:
+            await check(key)
     except StoreError:
         with contextlib.suppress(StoreError):  # the first error is the one to report
             await store.delete(key)
