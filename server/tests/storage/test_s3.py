@@ -12,9 +12,8 @@ import traceback
 import pytest
 
 from sluice.kit.health import EngineState
-from sluice.storage import ObjectStore, PresignsDownloads, StoreError, StoreFull
+from sluice.storage import ObjectStore, PresignsDownloads, StoreError, StoreFull, parts
 from sluice.storage.protocol import Timeouts
-from sluice.storage import parts
 from sluice.storage.s3.store import S3Store
 from tests.rows import each_row
 from tests.servers import free_port

@@ -5,12 +5,11 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 from sluice.storage.azure.address import Address, container_address
 from sluice.storage.azure.credentials import VERSION, Credential, DirectoryClient, Request, SasToken, SharedKey
 from sluice.storage.azure.errors import code_of, to_store_error
-from sluice.storage.azure.settings import AzureSettings
 from sluice.storage.azure.transport import NoResponse, Response, Transport
 from sluice.storage.protocol import Connection, StoreError
 
@@ -28,13 +27,42 @@ _REPEATED: Final = frozenset(
 )
 
 
+class Place(Protocol):
+    """Where a container is, and which kind of secret opens it: `AzureSettings`, which imports the store."""
+
+    @property
+    def account(self) -> str:
+        """Return the name of the storage account."""
+        ...
+
+    @property
+    def credential(self) -> str:
+        """Return the kind of the secret."""
+        ...
+
+    @property
+    def directory_id(self) -> str | None:
+        """Return the directory of a client."""
+        ...
+
+    @property
+    def client_id(self) -> str | None:
+        """Return the ID of a client."""
+        ...
+
+    @property
+    def endpoint_url(self) -> str | None:
+        """Return the origin that the tenant named."""
+        ...
+
+
 class AzureClient:
     """Sends requests to one container, each up to `retries` times more if it gets no response or one of a failed server.
 
     So every request must be one that may arrive twice: a put creates an object only if there is none.
     """
 
-    def __init__(self, settings: AzureSettings, container: str, secret: str, connection: Connection) -> None:
+    def __init__(self, settings: Place, container: str, secret: str, connection: Connection) -> None:
         self.address: Final = container_address(settings.account, container, settings.endpoint_url)
         self._before: Callable[[], Awaitable[None]] | None = connection.before
         self._timeouts = connection.timeouts
@@ -98,6 +126,13 @@ class AzureClient:
         """Return the response to a request about one object; see `send`."""
         return await self.send(method, self.address.path(key), query, headers=headers, body=body)
 
+    async def head(self, key: str) -> Response:
+        """Return the headers of an object, or why there are none, with the body that a response to HEAD lacks."""
+        response = await self.object("HEAD", key)
+        if response.status != HTTPStatus.FORBIDDEN:
+            return response
+        return await self.object("GET", key, headers={"range": "bytes=0-0"})
+
     async def ready(self) -> None:
         """Raise `StoreError` if no request may be sent now."""
         if self._is_closed:
@@ -121,7 +156,7 @@ def is_missing(response: Response) -> bool:
     return response.status == HTTPStatus.NOT_FOUND and code_of(response) in {"BlobNotFound", ""}
 
 
-def _credential(address: Address, settings: AzureSettings, secret: str, login: Transport) -> Credential:
+def _credential(address: Address, settings: Place, secret: str, login: Transport) -> Credential:
     if settings.credential == "sas_token":
         return SasToken(secret, address.container)
     if settings.credential == "client_secret":

@@ -86,7 +86,7 @@ class AzureWriter:
         self, blocks: "_Blocks", headers: Mapping[str, str], allowed: "asyncio.Future[bool] | None"
     ) -> None:
         # Blocks would also be staged beside an object that is there.
-        found = await self._client.object("HEAD", blocks.key)
+        found = await self._client.head(blocks.key)
         if found.status == HTTPStatus.OK:
             raise StoreError("There is an object under this key already.")
         if found.status != HTTPStatus.NOT_FOUND or code_of(found) not in {"BlobNotFound", ""}:
@@ -95,9 +95,8 @@ class AzureWriter:
             async with self._in_blocks.hold(self._bytes_per_put):
                 await blocks.stage()
             await blocks.require_wanted(allowed)
-            names = "".join(f"<Uncommitted>{name}</Uncommitted>" for name in blocks.names)
-            body = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{names}</BlockList>'.encode()
-            await self._create(blocks.key, {"comp": "blocklist"}, {**headers, **_ONLY_NEW}, body, blocks.size)
+            listed = _block_list(blocks.names)
+            await self._create(blocks.key, {"comp": "blocklist"}, {**headers, **_ONLY_NEW}, listed, blocks.size)
         except StoreError:
             # A cancellation ends here too: it stops the blocks. Whatever the error was, nobody refers to the blocks.
             with contextlib.suppress(StoreError):  # they are discarded later: see `discard_stale`
@@ -129,7 +128,7 @@ class AzureWriter:
 
     async def _has_arrived(self, key: str, size: int, mark: str) -> bool:
         """Return whether the object under `key` is the one that this put sent."""
-        found = await self._client.object("HEAD", key)
+        found = await self._client.head(key)
         return (
             found.status == HTTPStatus.OK
             and found.headers.get("content-length") == str(size)
@@ -189,11 +188,11 @@ class _Blocks:
 async def discard_blocks(client: AzureClient, key: str) -> bool:
     """Discard the uncommitted blocks under a key without an object; return whether they are gone. Raise `StoreError`.
 
-    There is no request for it, but creating an object discards them: an empty one, which is deleted at once. If one is
-    created meanwhile, it is left as it is.
+    There is no request for it, but an object that is made of some blocks discards the others: here an empty one, of
+    none, which is deleted at once. An object that is there is left as it is.
     """
-    empty = {**_ONLY_NEW, "x-ms-blob-type": "BlockBlob", f"x-ms-meta-{MARK}": "discarded"}
-    created = await client.object("PUT", key, headers=empty, body=b"")
+    headers = {**_ONLY_NEW, f"x-ms-meta-{MARK}": "discarded"}
+    created = await client.object("PUT", key, {"comp": "blocklist"}, headers=headers, body=_block_list([]))
     if created.status != _CREATED:
         return False
     deleted = await client.object("DELETE", key, headers={"if-match": created.headers.get("etag", "*")})
@@ -214,6 +213,11 @@ def are_stale(listed: Response, older_than_seconds: float) -> bool:
         and not _names(committed)
         and all(found is not None and now - int(found[1]) >= older_than_seconds for found in begun)
     )
+
+
+def _block_list(names: Sequence[str]) -> bytes:
+    listed = "".join(f"<Uncommitted>{name}</Uncommitted>" for name in names)
+    return f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'.encode()
 
 
 def _names(text: str) -> Sequence[str]:

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from sluice.kit.disposition import attachment
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.storage.azure.client import AzureClient, is_missing
+from sluice.storage.azure.client import AzureClient, Place, is_missing
 from sluice.storage.azure.credentials import (
     DelegationKey,
     Request,
@@ -29,7 +29,6 @@ from sluice.storage.azure.credentials import (
 )
 from sluice.storage.azure.errors import code_of, is_outage
 from sluice.storage.azure.puts import MARK, AzureWriter, are_stale, discard_blocks
-from sluice.storage.azure.settings import AzureSettings
 from sluice.storage.azure.transport import Response
 from sluice.storage.common import CircuitBreaker, probe_store, validate_key
 from sluice.storage.protocol import Connection, ListedObject, ObjectChanged, ProbeStep, StoreError, ignore_step
@@ -76,13 +75,12 @@ class AzureStore:
     Raise `StoreError` for an impossible account, container, endpoint or secret.
     """
 
-    def __init__(self, settings: AzureSettings, container: str, secret: str, connection: Connection) -> None:
+    def __init__(self, settings: Place, container: str, secret: str, connection: Connection) -> None:
         self._client = AzureClient(settings, container, secret, connection)
         self._writer = AzureWriter(self._client, part_bytes=connection.part_bytes)
         self._part_bytes = connection.part_bytes
         self._probe_folder = connection.probe_folder
         self._breaker = CircuitBreaker(rest_seconds=connection.rest_seconds)
-        self._remarks: tuple[str, ...] = ()
         self._keeps_deleted = False
 
     def __repr__(self) -> str:
@@ -91,8 +89,9 @@ class AzureStore:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What the last probe found that works, but that an operator should know, as sentences."""
-        return self._remarks
+        """What an operator should know of a store that works, as sentences: see `probe`."""
+        found = [self._expiry_remark(), _KEEPS_DELETED if self._keeps_deleted else ""]
+        return [remark for remark in found if remark]
 
     async def put(self, key: str, sealed: Sealed, *, content_type: str) -> None:
         """Store the bytes; see the protocol. A taken key is a `StoreError`.
@@ -205,7 +204,7 @@ class AzureStore:
     async def probe(self, begin: Callable[[ProbeStep], None] = ignore_step) -> None:
         """Put, read and delete one small object in the probe folder, after a look at the token and the container."""
         begin("lookup")
-        remarks = self._look_at_token()
+        self._look_at_token()
         is_private = await self._look_at_container()
         await probe_store(
             self,
@@ -213,9 +212,6 @@ class AzureStore:
             lambda step: None if step == "lookup" else begin(step),
             check=None if is_private else self._require_private,
         )
-        if self._keeps_deleted:
-            remarks.append(_KEEPS_DELETED)
-        self._remarks = tuple(remarks)
 
     async def health(self) -> EngineHealth:
         """Return whether the container responds within five seconds. Never raises."""
@@ -241,11 +237,11 @@ class AzureStore:
             return ""
         return f"The SAS token expires on {moment(ends)}."
 
-    def _look_at_token(self) -> list[str]:
-        """Return what there is to say of a SAS token that can be used. Raise `StoreError` for any other."""
+    def _look_at_token(self) -> None:
+        """Raise `StoreError` for a SAS token that cannot be used, or not for long."""
         token = self._client.credential
         if not isinstance(token, SasToken):
-            return []
+            return
         if problem := token.problem():
             raise StoreError(problem)
         ends = token.expires_at
@@ -253,7 +249,6 @@ class AzureStore:
             raise StoreError(f"The SAS token expired on {moment(ends)}.")
         if ends is not None and ends - datetime.now(UTC) < _LEAST_SAS:
             raise StoreError(f"The SAS token expires on {moment(ends)}: one that lasts longer than a day is needed.")
-        return [remark] if (remark := self._expiry_remark()) else []
 
     async def _look_at_container(self) -> bool:
         """Return whether the container is known to be private. Raise `StoreError` for one that must not be used.
@@ -261,7 +256,7 @@ class AzureStore:
         A SAS token for the container may not ask.
         """
         address = self._client.address
-        response = await self._client.send("HEAD", address.path(), {"restype": "container"})
+        response = await self._client.send("GET", address.path(), {"restype": "container"})
         if response.status == HTTPStatus.OK:
             if level := response.headers.get("x-ms-blob-public-access"):
                 raise StoreError(_public(level))
@@ -286,7 +281,7 @@ class AzureStore:
 
     async def _head(self, key: str) -> Mapping[str, str] | None:
         """Return the headers of an object, None if there is none."""
-        response = await self._client.object("HEAD", validate_key(key))
+        response = await self._client.head(validate_key(key))
         if is_missing(response):
             return None
         if response.status != HTTPStatus.OK or not response.headers.get("content-length", "").isdecimal():
@@ -410,7 +405,7 @@ class SigningAzureStore(AzureStore):
         return known
 
 
-def open_container(settings: AzureSettings, container: str, secret: str, connection: Connection) -> AzureStore:
+def open_container(settings: Place, container: str, secret: str, connection: Connection) -> AzureStore:
     """Return the store of a container, which signs links if its credentials can. Raise `StoreError`."""
     kind = AzureStore if settings.credential == "sas_token" else SigningAzureStore
     return kind(settings, container, secret, connection)
