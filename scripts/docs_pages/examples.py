@@ -403,6 +403,7 @@ SENT_HEADERS: Final[Mapping[str, str]] = {
 # Fields that a response has only in a case that the example is not.
 LEFT_OUT: Final = frozenset(
     {
+        ("BucketOut", "settings"),
         ("FullReport", "scanners"),
         ("FullReport", "yara_rules"),
         ("FullReport", "external_checks"),

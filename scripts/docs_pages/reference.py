@@ -103,6 +103,11 @@ def _endpoint(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
     for media_type, content in one.body.items():
         if content["schema"].get("format") == "binary":
             yield f"Body (`{media_type}`): bytes of the file."
+        elif options := _options(content["schema"]):
+            yield f"Body (`{media_type}`), one of these:"
+            for option in options:
+                yield str(schemas[option["$ref"].rpartition("/")[2]]["description"])
+                yield _body_table(option, schemas)
         elif "properties" not in content["schema"] and "$ref" not in content["schema"]:
             yield f"Body (`{media_type}`): text."
         else:
@@ -115,6 +120,11 @@ def _endpoint(one: Operation, schemas: Mapping[str, Schema]) -> Iterator[str]:
     errors = [f"{error.status} [`{error.code}`](../errors.md#{error.code})" for error in failures(one)]
     if errors:
         yield f"Errors: {', '.join(errors)}."
+
+
+def _options(schema: Schema) -> list[Schema]:
+    """Return the schemas of which a body has one, none if it has only one schema."""
+    return [*schema.get("oneOf", ()), *schema.get("anyOf", ())]
 
 
 def _scope_words(one: Operation) -> str:
@@ -196,7 +206,8 @@ def _curl(one: Operation, schemas: Mapping[str, Schema]) -> str:
 
 def request_example(one: Operation, schemas: Mapping[str, Schema]) -> Mapping[str, Any]:
     """Return the JSON body that the example sends."""
-    name = one.body["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    schema = one.body["application/json"]["schema"]
+    name = [*_options(schema), schema][0]["$ref"].rpartition("/")[2]
     example: Mapping[str, Any] = schemas[name]["examples"][0]
     return example
 

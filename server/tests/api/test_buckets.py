@@ -45,7 +45,7 @@ BAD_VALUES = [
     *bad_values("surprise", 1),
     *bad_values("is_active", True),
     *bad_values("tenant_id", "ten_1"),
-    *bad_values("provider", "objstore_s3"),
+    *bad_values("provider", "s3", "", None, 7),
 ]
 
 

@@ -28,6 +28,7 @@ from sqlalchemy.sql import Executable
 import sluice
 from sluice.access import Principal, Scope
 from sluice.audit.entry import AuditEntry, AuditFilter
+from sluice.buckets import Bucket
 from sluice.db.schema import metadata
 from sluice.db.statement import Statement
 from sluice.decisions import DecisionFilter
@@ -42,6 +43,7 @@ from sluice.kit.paging import PageRequest, SliceRequest
 from sluice.resumable.resumable_upload import UploadState
 from sluice.sessions.session import Secret
 from sluice.sessions.user import Role, User
+from sluice.storage import S3Settings
 from sluice.users import Passkey
 from sluice.webhooks.endpoint import Endpoint
 from sluice_inspect.document_kinds import Features
@@ -378,6 +380,7 @@ ANNOTATED: Final[Mapping[str, Any]] = {
     "EntryFilter": EntryFilter("deny", "sha256", None, "a"),
     "FileFilter": FileFilter("c", "u", "s", "f", "t", NOW, NOW, 1, "quarantined", (("n", "v"),), reason="r"),
     "Secret": Secret("ten_1", "ses_1", "x"),
+    "Bucket": Bucket("x", "ten_1", "x", S3Settings("x", "x"), "x", "x", "x", True, NOW, None),
 }
 
 

@@ -36,7 +36,7 @@ KEY = (
 async def database(database: Database) -> Database:
     """A tenant with a context, a default bucket and a key."""
     async with database.transaction(ALL_TENANTS) as connection:
-        await connection.execute(insert(storage_configs).values(BUCKET, **settings_columns(S3)))
+        await connection.execute(insert(storage_configs).values({**BUCKET, **settings_columns(S3)}))
         await connection.execute(insert(default_buckets).values(tenant_id="ten_1", config_id="bkt_1"))
         await connection.execute(insert(api_keys).values(KEY))
     return database

@@ -46,7 +46,7 @@ from sluice.uploads.idempotency import CONTENT_REASONS, repeat_key
 from sluice.uploads.reasons import WORDS
 from sluice.uploads.values import Attempt, ContextSnapshot, Decision, PendingFile, Rejection, Rules, Usage
 
-_BUCKET_COLUMNS: Final = tuple(name for name in Bucket.__slots__ if name != "last_probe")
+_BUCKET_COLUMNS: Final = ("provider", *(name for name in Bucket.__slots__ if name != "last_probe"))
 _CONTEXT_COLUMNS: Final = tuple(column.name for column in contexts.c if column.name not in UNUSED_BY_UPLOADS)
 _SNAPSHOT: Final = Statement(
     postgres=sql_postgres.SNAPSHOT,

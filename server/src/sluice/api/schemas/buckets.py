@@ -151,7 +151,9 @@ class AddAzureBucket(_NewBucket):
     )
 
     provider: Literal["azure_blob"]
-    account: Annotated[str, Field(min_length=3, max_length=24), _AZURE_ACCOUNT]
+    account: Annotated[
+        str, Field(min_length=3, max_length=24, description="Name of the storage account."), _AZURE_ACCOUNT
+    ]
     account_key: AccountKey | None = None
     sas_token: SasToken | None = None
     directory_id: DirectoryId | None = None

@@ -1,0 +1,89 @@
+"""What may be said of a new bucket of each provider, and what is answered to anything else."""
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from sluice.api.error_responses import describe
+from sluice.api.schemas.buckets import AddAzureBucket, AddGcsBucket, AnyNewBucket
+from sluice.storage import AzureSettings, FieldRefused, GcsSettings, S3Settings, settings_of, values_of
+
+BODY: TypeAdapter[Any] = TypeAdapter(AnyNewBucket)
+UUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
+CLIENT = {"directory_id": UUID, "client_id": UUID, "client_secret": "secret-of-client"}
+AZURE = {"provider": "azure_blob", "name": "a", "default_bucket": "intake", "account": "acmeuploads"}
+GCS = {"provider": "gcs", "name": "a", "default_bucket": "intake"}
+KEY = '{"client_email": "sluice@acme.iam.gserviceaccount.com", "private_key": "-----BEGIN"}'
+HMAC = {"access_key_id": "GOOG1EXAMPLEEXAMPLE", "secret_access_key": "secret-of-hmac"}
+OF_AZURE = "body: expected account_key, sas_token or client_secret, found "
+OF_GCS = "body: expected service_account_key, or access_key_id and secret_access_key, found "
+NO_KEY = "service_account_key: expected the JSON of a service account's key, with client_email and private_key"
+CLIENT_ONLY = "body: directory_id and client_id are only for client_secret"
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (AZURE, OF_AZURE + "none of them"),
+        (AZURE | {"account_key": "k", "sas_token": "t"}, OF_AZURE + "account_key and sas_token"),
+        (AZURE | {"client_secret": "secret-of-client"}, "body: client_secret is expected with directory_id and client_id"),
+        (AZURE | {"sas_token": "t", "client_id": UUID}, CLIENT_ONLY),
+        (AZURE | CLIENT | {"client_id": "me"}, "client_id: expected at least 36 characters, found 2"),
+        (AZURE | {"account_key": "k", "account": "Acme"}, "account: expected lower-case letters and digits"),
+        (
+            AZURE | {"account_key": "k", "default_bucket": "in--take"},
+            "default_bucket: expected lower-case letters, digits and single hyphens between them",
+        ),
+        (AZURE | {"account_key": "k", "region": "x"}, "region: unknown field"),
+        (GCS, OF_GCS + "none of them"),
+        (GCS | HMAC | {"service_account_key": KEY}, OF_GCS + "access_key_id and secret_access_key and service_account_key"),
+        (GCS | {"service_account_key": "{"}, NO_KEY),
+        (GCS | {"service_account_key": '{"client_email": "a@b"}'}, NO_KEY),
+        (GCS | HMAC | {"default_bucket": "Intake"}, "default_bucket: expected lower-case letters, digits, hyphens"),
+        ({"provider": "dropbox"}, "provider: expected one of objstore_s3, azure_blob, gcs"),
+    ],
+)  # fmt: skip
+def test_wrong_body_is_answered_with_the_field_and_what_was_expected(body: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        BODY.validate_python(body)
+    (said,) = describe([{**each, "loc": ("body", *each["loc"])} for each in refused.value.errors()])
+    assert said.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("body", "settings", "secret"),
+    [
+        (AZURE | {"account_key": "secret-key"}, AzureSettings("acmeuploads", "account_key"), "secret-key"),
+        (AZURE | {"sas_token": "secret-sas"}, AzureSettings("acmeuploads", "sas_token"), "secret-sas"),
+        (AZURE | CLIENT, AzureSettings("acmeuploads", "client_secret", UUID, UUID), "secret-of-client"),
+        (
+            GCS | {"service_account_key": KEY},
+            GcsSettings("service_account_key", "sluice@acme.iam.gserviceaccount.com"),
+            KEY,
+        ),
+        (GCS | HMAC, GcsSettings("hmac_key", "GOOG1EXAMPLEEXAMPLE"), "secret-of-hmac"),
+    ],
+)
+def test_each_kind_of_credential_is_taken_stored_and_shown_without_its_secret(
+    body: dict[str, Any], settings: AzureSettings | GcsSettings, secret: str
+) -> None:
+    wanted: AddAzureBucket | AddGcsBucket = BODY.validate_python(body)
+    new = wanted.new_bucket()
+    assert (new.settings, new.secret) == (settings, secret)
+    assert settings_of(settings.provider, values_of(settings)) == settings
+    assert secret not in settings.shown().values()
+    assert secret not in repr(wanted)
+
+
+def test_credentials_of_a_bucket_can_change_into_another_kind_of_the_same_provider() -> None:
+    client = AzureSettings("acmeuploads", "client_secret", UUID, UUID, "https://acme.example")
+    assert client.rotated({"client_secret": "new"}) == (client, "new")
+    assert client.rotated({"sas_token": "t"}) == (
+        AzureSettings("acmeuploads", "sas_token", endpoint_url="https://acme.example"),
+        "t",
+    )
+    assert GcsSettings("hmac_key", "GOOG1").rotated({"service_account_key": KEY})[0].credential == "service_account_key"
+    for settings, field in ((S3Settings("A", "r"), "sas_token"), (client, "access_key_id")):
+        with pytest.raises(FieldRefused, match="unknown field"):
+            settings.rotated({field: "x"})
