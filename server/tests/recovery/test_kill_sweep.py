@@ -3,6 +3,7 @@
 Files are scanned by YARA rules, compared with a hash list and judged by an external check. The short form dies once at
 every failpoint, the two setups of the contract tests taking turns, and checks after four kills. `make kill-sweep KILLS=n`
 dies n times at every failpoint of every place, scans with clamd and ICAP too, and checks after each.
+`SLUICE_TEST_PLACES=sqlite-azure` chooses the places, also one whose platform's store is a container of Azure.
 """
 
 import itertools
@@ -20,6 +21,7 @@ from tests.events.receiver import Received, Receiver, running_receiver
 from tests.recovery.sweep import LURE, Sweep
 from tests.run_length import amount
 from tests.scanning.members import IcapMember, running_members
+from tests.servers.azurite import Azurite
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
 from tests.service import Deployment
@@ -27,6 +29,8 @@ from tests.service import Deployment
 KILLS = amount("KILLS", short=0, full=9)
 """Kills at each point of each place; 0 is the short form."""
 PLACES = ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3") if KILLS else ("sqlite-local", "postgres-s3")
+if "SLUICE_TEST_PLACES" in os.environ:
+    PLACES = tuple(os.environ["SLUICE_TEST_PLACES"].split(","))
 DEPTH = 6 if KILLS else 2
 CLIENTS = 3 if KILLS else 2
 KILLS_PER_CHECK = 1 if KILLS else 4
@@ -39,7 +43,7 @@ _AUDITED = ("audit.", "response.", "webhook.", "job.", "erasure.", "export.", "p
 
 def points_of(deployment: str) -> Sequence[str]:
     """Return the failpoints that are reached on this place, in an order in which each has work."""
-    of_store = "local." if deployment.endswith("s3") else "parts."
+    of_store = "parts." if deployment.endswith("local") else "local."
     of_database = "unit." if deployment.startswith("postgres") else "-"
     return [point for point in POINTS if not point.startswith((*_AUDITED, of_store, of_database))]
 
@@ -88,6 +92,15 @@ def engines(tmp_path: Path) -> Iterator[Mapping[str, str]]:
         }
 
 
+def azure_settings(azurite: Azurite) -> dict[str, str]:
+    """Return the settings of a container of Azure that is the platform's store."""
+    return {
+        "STORAGE_URL": f"az://{azurite.account}/{azurite.fresh_container()}",
+        "STORAGE_ENDPOINT": azurite.endpoint,
+        "STORAGE_SECRET": azurite.key,
+    }
+
+
 @pytest.fixture
 def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engines: Mapping[str, str]) -> Deployment:
     database, store = where.split("-")
@@ -99,6 +112,8 @@ def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engin
         url = postgres.createdb().replace("+asyncpg", "")
     if store == "local":
         return Deployment(where, tmp_path, url, settings)
+    if store == "azure":
+        return Deployment(where, tmp_path, url, settings | azure_settings(request.getfixturevalue("azurite")))
     gateway: RadosGateway = request.getfixturevalue("gateway")
     settings["BUCKET_ENDPOINT_HOSTS"] = gateway.endpoint.removeprefix("http://")
     return Deployment(where, tmp_path, url, settings, gateway, gateway.create_bucket(f"test-{secrets.token_hex(8)}"))

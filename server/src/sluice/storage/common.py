@@ -80,12 +80,11 @@ async def probe_store(
     store: ObjectStore,
     folder: str,
     begin: Callable[[ProbeStep], None],
-    *,
-    check: Callable[[str], Awaitable[None]] | None = None,
+    inspect: Callable[[str], Awaitable[None]] | None = None,
 ) -> None:
     """Put, read and delete one small object under a new key in `folder`; raise `StoreError` with what failed.
 
-    `check` is awaited with the key while the object is there.
+    `inspect` is awaited with the key while the object is there, and may raise it as well.
     """
     key = f"{folder}/{secrets.token_hex(16)}"
     begin("lookup")
@@ -96,8 +95,8 @@ async def probe_store(
         await _put(store, key)
         begin("read")
         await _read(store, key)
-        if check is not None:
-            await check(key)
+        if inspect is not None:
+            await inspect(key)
     except StoreError:
         with contextlib.suppress(StoreError):  # the first error is the one to report
             await store.delete(key)

@@ -210,7 +210,7 @@ class AzureStore:
             self,
             self._probe_folder,
             lambda step: None if step == "lookup" else begin(step),
-            check=None if is_private else self._require_private,
+            None if is_private else self._require_private,
         )
 
     async def health(self) -> EngineHealth:
