@@ -46,6 +46,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "how-to/n8n.md",
         "how-to/agents.md",
         "how-to/s3.md",
+        "how-to/azure.md",
         "how-to/clamd.md",
         "how-to/hash-lists.md",
         "how-to/icap.md",

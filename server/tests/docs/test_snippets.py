@@ -25,6 +25,7 @@ from tests.repository import IMPORT_PATH
 from tests.required import require
 from tests.rows import each_row
 from tests.servers import free_port
+from tests.servers.azurite import Azurite
 from tests.servers.clamd import running_clamd
 from tests.servers.oidc_provider import running_oidc_provider
 from tests.servers.postgres import Postgres
@@ -133,6 +134,13 @@ def real_values(
             values["s3://sluice-files"] = f"s3://{gateway.fresh_bucket()}"
             values["AKIAIOSFODNN7EXAMPLE"] = gateway.access_key
             values["wJalrXUtnFEMI-EXAMPLE"] = gateway.secret_key
+        if page.stem == "azure":
+            azurite: Azurite = request.getfixturevalue("azurite")
+            container = azurite.fresh_container()
+            values["https://acmeuploads.blob.core.windows.net"] = azurite.endpoint
+            values["=acmeuploads.blob.core.windows.net"] = "=" + azurite.endpoint.removeprefix("http://")
+            values["sluice-files"] = container
+            values["SAS-TOKEN"] = azurite.sas(container)
         if page.stem == "oidc":
             (tmp_path / "oidc").mkdir()
             issuer = stack.enter_context(running_oidc_provider(tmp_path / "oidc"))

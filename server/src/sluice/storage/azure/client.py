@@ -1,4 +1,9 @@
-"""Signed requests to one container. The client library of the other stores lacks what is needed here: decision 59."""
+"""Signed requests to one container.
+
+obstore, which S3 uses, is not enough here: it commits a list of blocks without a condition, so that an object could be
+replaced; it can neither discard blocks nor name them by their age; it deletes in batches, of which a missing key hides
+the other results; and it drops the error code of a response to HEAD.
+"""
 
 import asyncio
 import random
