@@ -28,7 +28,9 @@ from tests.service import Deployment
 
 KILLS = amount("KILLS", short=0, full=9)
 """Kills at each point of each place; 0 is the short form."""
-PLACES = ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3") if KILLS else ("sqlite-local", "postgres-s3")
+PLACES: tuple[str, ...] = (
+    ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3") if KILLS else ("sqlite-local", "postgres-s3")
+)
 if "SLUICE_TEST_PLACES" in os.environ:
     PLACES = tuple(os.environ["SLUICE_TEST_PLACES"].split(","))
 DEPTH = 6 if KILLS else 2

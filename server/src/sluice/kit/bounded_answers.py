@@ -21,10 +21,9 @@ class TooLongResponse(httpcore.ReadError):
 class BoundedBackend(httpcore.AsyncNetworkBackend):
     """Opens connections on which at most `response_bytes` are received for a request. Beyond, `TooLongResponse`."""
 
-    def __init__(self, response_bytes: int, *, read_bytes: int = _READ_BYTES) -> None:
+    def __init__(self, response_bytes: int) -> None:
         self._backend = httpcore.AnyIOBackend()
         self._response_bytes = response_bytes
-        self._read_bytes = read_bytes
 
     async def connect_tcp(
         self,
@@ -36,20 +35,19 @@ class BoundedBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Return a connection."""
         stream = await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
-        return _BoundedStream(stream, self._response_bytes, self._read_bytes)
+        return _BoundedStream(stream, self._response_bytes)
 
 
 class _BoundedStream(httpcore.AsyncNetworkStream):
-    def __init__(self, stream: httpcore.AsyncNetworkStream, response_bytes: int, read_bytes: int) -> None:
+    def __init__(self, stream: httpcore.AsyncNetworkStream, response_bytes: int) -> None:
         self._stream = stream
         self._response_bytes = self._left = response_bytes
-        self._read_bytes = read_bytes
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109  (see above)
         if self._left <= 0:
             raise TooLongResponse(f"more than {self._response_bytes} bytes")
         await asyncio.sleep(0)  # what was received already is returned without giving way
-        data = await self._stream.read(min(max_bytes, self._read_bytes), timeout)
+        data = await self._stream.read(min(max_bytes, _READ_BYTES), timeout)
         self._left -= len(data)
         return data
 
@@ -67,7 +65,7 @@ class _BoundedStream(httpcore.AsyncNetworkStream):
         timeout: float | None = None,  # noqa: ASYNC109  (see above)
     ) -> httpcore.AsyncNetworkStream:
         stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
-        return _BoundedStream(stream, self._response_bytes, self._read_bytes)
+        return _BoundedStream(stream, self._response_bytes)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)

@@ -76,9 +76,13 @@ class AzureClient:
             if settings.endpoint_url is None
             else "The host name of the store is not known."
         )
-        self._transport = Transport(connection.timeouts, connection.relay_url, unknown_host=unknown)
+        self._transport = Transport(
+            self.address.endpoint, connection.timeouts, unknown_host=unknown, relay_url=connection.relay_url
+        )
         # Tokens come from Microsoft, whatever the container's endpoint is, and never through the relay.
-        self._login = Transport(connection.timeouts, unknown_host="The host of Microsoft Entra is not known.")
+        self._login = Transport(
+            self.address.login, connection.timeouts, unknown_host="The host of Microsoft Entra is not known."
+        )
         self.credential: Final = _credential(self.address, settings, secret, self._login)
         self._is_closed = False
 
@@ -105,11 +109,11 @@ class AzureClient:
                 sent["content-length"] = str(len(body))
             asked = query or {}
             words = "" if is_anonymous else await self.credential.authorize(Request(method, path, asked, sent))
-            url = f"{self.address.endpoint}{path or '/'}{'?' if words else ''}{words}"
+            target = f"{path or '/'}{'?' if words else ''}{words}"
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._timeouts.retries - left)) * random.uniform(0.5, 1)  # noqa: S311  (spreads load)
             is_last = left == 0 or loop.time() + pause >= ends
             try:
-                response = await self._transport.send(method, url, sent, body or b"")
+                response = await self._transport.send(method, target, sent, body or b"")
             except NoResponse:
                 if is_last or loop.time() + pause >= ends:
                     raise
@@ -149,11 +153,11 @@ class AzureClient:
         """Return the `StoreError` for a response; `doing` completes “The credentials may not …”."""
         return to_store_error(response, doing, self.credential)
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Close all connections. A second call is a no-op."""
         self._is_closed = True
-        await self._transport.aclose()
-        await self._login.aclose()
+        self._transport.close()
+        self._login.close()
 
 
 def is_missing(response: Response) -> bool:
@@ -167,5 +171,5 @@ def _credential(address: Address, settings: Place, secret: str, login: Transport
     if settings.credential == "client_secret":
         if address.endpoint.startswith("http:"):
             raise StoreError("A client of a directory needs an https endpoint: its token would be sent in the clear.")
-        return DirectoryClient(address, settings.directory_id or "", settings.client_id or "", secret, login.send)
+        return DirectoryClient(settings.directory_id or "", settings.client_id or "", secret, login.send)
     return SharedKey(address.account, secret)

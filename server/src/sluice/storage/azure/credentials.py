@@ -53,7 +53,7 @@ _LOGIN_ERRORS: Final = {
 }
 
 Send = Callable[[str, str, Mapping[str, str], bytes], Awaitable[Response]]
-"""Sends a request with a method, a URL, headers and a body, without following redirects. Raises `StoreError`."""
+"""Sends a request with a method, a target, headers and a body to the directory. Raises `StoreError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +189,11 @@ class DelegationKey:
 class DirectoryClient:
     """An application of a Microsoft Entra directory, with its secret."""
 
-    def __init__(self, address: Address, directory_id: str, client_id: str, secret: str, send: Send) -> None:
+    def __init__(self, directory_id: str, client_id: str, secret: str, send: Send) -> None:
         for name, value in (("directory (tenant)", directory_id), ("application (client)", client_id)):
             if not _GUID.fullmatch(value):
                 raise StoreError(f"The {name} ID is not one: it has the form 00000000-0000-0000-0000-000000000000.")
-        self._url = f"{address.login}/{directory_id}/oauth2/v2.0/token"
+        self._path = f"/{directory_id}/oauth2/v2.0/token"
         self._form = {
             "grant_type": "client_credentials",
             "client_id": client_id,
@@ -230,8 +230,9 @@ class DirectoryClient:
             return self._token
 
     async def _new_token(self) -> tuple[str, int]:
-        headers = {"content-type": "application/x-www-form-urlencoded"}
-        response = await self._send("POST", self._url, headers, urlencode(self._form).encode())
+        body = urlencode(self._form).encode()
+        headers = {"content-type": "application/x-www-form-urlencoded", "content-length": str(len(body))}
+        response = await self._send("POST", self._path, headers, body)
         try:
             answer: Mapping[str, Any] = json.loads(response.body)
             if response.status == HTTPStatus.OK:

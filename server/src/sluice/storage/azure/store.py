@@ -228,7 +228,7 @@ class AzureStore:
 
     async def aclose(self) -> None:
         """Release the connections. A second call is a no-op."""
-        await self._client.aclose()
+        self._client.close()
 
     def _expiry_remark(self) -> str:
         """Return that the SAS token expires soon, empty if it does not."""
