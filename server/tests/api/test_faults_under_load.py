@@ -6,7 +6,6 @@ The short run has one fault of each; `make faults` has every fault for 20 second
 
 import itertools
 import os
-import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ import pytest
 from tests.load import assert_downloadable, uploading_clients
 from tests.recovery.audit_command import run_audit
 from tests.scanning.waiting import until
+from tests.servers.azurite import Azurite
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
@@ -27,8 +27,10 @@ from tests.service import ApiClient, Deployment, running_service
 
 SECONDS = float(os.environ.get("SLUICE_TEST_FAULT_SECONDS", "0"))
 """Duration of each fault; 0 is the short run."""
-BACKENDS = ("postgres", "s3", "redis")
-SHORT = [("postgres", Fault.DOWN), ("s3", Fault.BLACK_HOLE), ("redis", Fault.DOWN)]
+STORE = os.environ.get("SLUICE_TEST_STORE", "s3")
+"""`s3`: a bucket of the tenant in S3. `azurite`: a container of Azure that is the platform's store."""
+BACKENDS = ("postgres", STORE, "redis")
+SHORT = [("postgres", Fault.DOWN), (STORE, Fault.BLACK_HOLE), ("redis", Fault.DOWN)]
 FAULTS = [fault for fault in Fault if fault not in {Fault.NONE, Fault.NO_END}]
 CASES = list(itertools.product(BACKENDS, FAULTS)) if SECONDS else SHORT
 SHORT_TIMEOUTS = {
@@ -60,9 +62,13 @@ class ProxiedService:
 
 @pytest.fixture(scope="module")
 def proxied(
-    postgres: Postgres, gateway: RadosGateway, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
+    postgres: Postgres,
+    redis_server: RedisServer,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ProxiedService]:
-    ends = [f"http://127.0.0.1:{postgres.port}", gateway.endpoint, f"http://127.0.0.1:{redis_server.port}"]
+    store: RadosGateway | Azurite = request.getfixturevalue("gateway" if STORE == "s3" else STORE)
+    ends = [f"http://127.0.0.1:{postgres.port}", store.endpoint, f"http://127.0.0.1:{redis_server.port}"]
     with (
         in_a_thread(fault_proxy(ends[0])) as first,
         in_a_thread(fault_proxy(ends[1])) as second,
@@ -77,8 +83,12 @@ def proxied(
         }
         url = postgres.createdb().replace("+asyncpg", "").replace(f":{postgres.port}/", f":{first.port}/")
         folder: Path = tmp_path_factory.mktemp("faults")
-        bucket = gateway.create_bucket(f"test-{secrets.token_hex(8)}")
-        deployment = Deployment("faults", folder, url, settings, replace(gateway, endpoint=second.endpoint), bucket)
+        if isinstance(store, RadosGateway):
+            at = replace(store, endpoint=second.endpoint)
+            deployment = Deployment("faults", folder, url, settings, at, store.fresh_bucket())
+        else:
+            own = store.platform_settings() | {"STORAGE_ENDPOINT": second.endpoint}
+            deployment = Deployment("faults", folder, url, settings | own)
         with running_service(deployment, **SHORT_TIMEOUTS) as service:
             client = service.new_client().with_store()
             context = client.create_context(upload_rate_limit={"max_uploads": 10_000, "window_seconds": 1})

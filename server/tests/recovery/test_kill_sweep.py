@@ -28,11 +28,8 @@ from tests.service import Deployment
 
 KILLS = amount("KILLS", short=0, full=9)
 """Kills at each point of each place; 0 is the short form."""
-PLACES: tuple[str, ...] = (
-    ("sqlite-local", "sqlite-s3", "postgres-local", "postgres-s3") if KILLS else ("sqlite-local", "postgres-s3")
-)
-if "SLUICE_TEST_PLACES" in os.environ:
-    PLACES = tuple(os.environ["SLUICE_TEST_PLACES"].split(","))
+_ALL = "sqlite-local,sqlite-s3,postgres-local,postgres-s3" if KILLS else "sqlite-local,postgres-s3"
+PLACES: Sequence[str] = os.environ.get("SLUICE_TEST_PLACES", _ALL).split(",")
 DEPTH = 6 if KILLS else 2
 CLIENTS = 3 if KILLS else 2
 KILLS_PER_CHECK = 1 if KILLS else 4
@@ -94,15 +91,6 @@ def engines(tmp_path: Path) -> Iterator[Mapping[str, str]]:
         }
 
 
-def azure_settings(azurite: Azurite) -> dict[str, str]:
-    """Return the settings of a container of Azure that is the platform's store."""
-    return {
-        "STORAGE_URL": f"az://{azurite.account}/{azurite.fresh_container()}",
-        "STORAGE_ENDPOINT": azurite.endpoint,
-        "STORAGE_SECRET": azurite.key,
-    }
-
-
 @pytest.fixture
 def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engines: Mapping[str, str]) -> Deployment:
     database, store = where.split("-")
@@ -115,7 +103,8 @@ def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engin
     if store == "local":
         return Deployment(where, tmp_path, url, settings)
     if store == "azure":
-        return Deployment(where, tmp_path, url, settings | azure_settings(request.getfixturevalue("azurite")))
+        azurite: Azurite = request.getfixturevalue("azurite")
+        return Deployment(where, tmp_path, url, settings | azurite.platform_settings())
     gateway: RadosGateway = request.getfixturevalue("gateway")
     settings["BUCKET_ENDPOINT_HOSTS"] = gateway.endpoint.removeprefix("http://")
     return Deployment(where, tmp_path, url, settings, gateway, gateway.create_bucket(f"test-{secrets.token_hex(8)}"))

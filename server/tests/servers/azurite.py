@@ -36,6 +36,14 @@ class Azurite:
         self.request("PUT", f"/{name}", {"restype": "container"}, headers)
         return name
 
+    def platform_settings(self) -> dict[str, str]:
+        """Return the settings of a service whose platform's store is a fresh container."""
+        return {
+            "STORAGE_URL": f"az://{self.account}/{self.fresh_container()}",
+            "STORAGE_ENDPOINT": self.endpoint,
+            "STORAGE_SECRET": self.key,
+        }
+
     def keys(self, container: str, *, include: str = "") -> list[str]:
         """Return the keys of the objects in a container (at most 5,000), in order."""
         query = {"restype": "container", "comp": "list", **({"include": include} if include else {})}
