@@ -92,6 +92,7 @@ async def test_truncated_read_raises_error(make_azure: MakeAzure) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.asvs("15.3.2", "1.3.6")
 async def test_redirect_is_not_followed(make_azure: MakeAzure, seal: Seal, status: int) -> None:
     async with answering("200 OK", "inside", host="127.0.0.2") as inside:
         async with answering(f"{status} Elsewhere\r\nLocation: {inside.url}/secret") as server:
@@ -102,6 +103,7 @@ async def test_redirect_is_not_followed(make_azure: MakeAzure, seal: Seal, statu
         assert inside.seen == []
 
 
+@pytest.mark.asvs("12.3.2")
 async def test_untrusted_certificate_is_refused(make_azure: MakeAzure, seal: Seal, tmp_path: Path) -> None:
     (tmp_path / "pem").write_bytes(b"".join(self_signed(address="127.0.0.1")))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

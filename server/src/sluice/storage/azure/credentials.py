@@ -41,6 +41,7 @@ _SIGNED_HEADERS: Final = (
 _LEAST_KEY_BYTES: Final = 16
 PERMISSIONS: Final = {"r": "read", "c": "create", "w": "write", "d": "delete", "l": "list"}
 _GUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
+_ELEMENT: Final = re.compile(r"<([A-Za-z]+)>([^<]+)</\1>")
 _MARGIN: Final = timedelta(minutes=5)
 _LONGEST_DELEGATION: Final = timedelta(days=7)
 # learn.microsoft.com/entra/identity-platform/reference-error-codes
@@ -266,12 +267,11 @@ def parse_delegation(body: bytes) -> DelegationKey:
         "sks": "SignedService",
         "skv": "SignedVersion",
     }
-    text = body.decode("utf-8", "replace")
-    found = {name: re.search(f"<{tag}>([^<]+)</{tag}>", text) for name, tag in (names | {"": "Value"}).items()}
+    found = dict(_ELEMENT.findall(body.decode("utf-8", "replace")))
     try:
-        fields = {name: match[1] for name, match in found.items() if match is not None}
-        value = base64.b64decode(fields.pop(""), validate=True)
-        return DelegationKey({name: fields[name] for name in names}, value, datetime.fromisoformat(fields["ske"]))
+        fields = {name: found[tag] for name, tag in names.items()}
+        value = base64.b64decode(found["Value"], validate=True)
+        return DelegationKey(fields, value, datetime.fromisoformat(fields["ske"]))
     except (KeyError, ValueError):
         raise StoreError("The store's response is not one that Azure gives.") from None
 

@@ -6,7 +6,6 @@ Whose container it is, and where it may be, is decided in `buckets`.
 import asyncio
 import html
 import re
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
@@ -38,6 +37,7 @@ _MIB: Final = 1024 * 1024
 _CHUNK_BYTES: Final = _MIB
 _READ_BYTES: Final = 4 * _MIB
 _LISTED: Final = 1000  # at once; a response may have 8 MiB
+_BOUNDARY: Final = "batch_of_deletions"  # never in a part: keys are percent-encoded
 _BATCH: Final = 256  # the most that Azure deletes with one request
 _SINGLE_DELETES: Final = 8  # at once, where the store does not delete a batch
 _HEALTH_SECONDS: Final = 5.0
@@ -327,18 +327,18 @@ class AzureStore:
             query["marker"] = marker
 
     async def _delete_batch(self, keys: Sequence[str]) -> dict[str, str]:
-        address, boundary = self._client.address, f"batch_{secrets.token_hex(16)}"
+        address = self._client.address
         parts = list[str]()
         for number, key in enumerate(keys):
             headers = {"x-ms-date": formatdate(usegmt=True), "content-length": "0"}
             path = address.path(key)
             words = await self._client.credential.authorize(Request("DELETE", path, {}, headers))
             lines = [f"DELETE {path}{'?' if words else ''}{words} HTTP/1.1", *map(": ".join, headers.items())]
-            head = f"--{boundary}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n"
+            head = f"--{_BOUNDARY}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n"
             parts.append("\r\n".join((f"{head}Content-ID: {number}", "", *lines, "", "")))
-        body = "".join((*parts, f"--{boundary}--\r\n")).encode()
+        body = "".join((*parts, f"--{_BOUNDARY}--\r\n")).encode()
         query = {"restype": "container", "comp": "batch"}
-        kind = {"content-type": f"multipart/mixed; boundary={boundary}"}
+        kind = {"content-type": f"multipart/mixed; boundary={_BOUNDARY}"}
         response = await self._client.send("POST", address.path(), query, headers=kind, body=body)
         if is_outage(response):
             raise self._client.error(response, "delete objects")
