@@ -322,6 +322,19 @@ async def test_token_of_another_container_or_of_another_kind_is_named(
             make_azure(credential="sas_token", secret=secret)
 
 
+async def test_a_token_is_enough_for_all_but_links(
+    make_azure: MakeAzure, azurite: Azurite, container: str, seal: Seal
+) -> None:
+    store = make_azure(credential="sas_token", secret=azurite.sas(container), part_bytes=PART)
+    for key in ("a", "b/ü +"):
+        await store.put(key, seal(LARGE), content_type="text/plain")
+        assert await read_object(store, key) == LARGE
+    assert [found.key async for batch in store.list_objects("") for found in batch] == ["a", "b/ü +"]
+    assert await store.abort_stale_parts("", timedelta(0), bool) == 0
+    assert await store.delete_many(["a", "b/ü +", "missing"]) == {}
+    assert azurite.keys(container) == []
+
+
 async def test_what_a_token_opens_signs_no_links(make_azure: MakeAzure, azurite: Azurite, container: str) -> None:
     by_token = make_azure(credential="sas_token", secret=azurite.sas(container))
     assert [isinstance(store, PresignsDownloads) for store in (by_token, make_azure())] == [False, True]

@@ -81,7 +81,7 @@ def _token() -> str:
     """Return a token as a directory issues it for Azure Storage. Azurite does not look at its signature."""
     now = datetime.now(UTC)
     claims = {
-        "aud": "https://storage.azure.com",
+        "aud": "https://acmeuploads.blob.core.windows.net",
         "iss": f"https://sts.windows.net/{DIRECTORY}/",
         "oid": CLIENT,
         "tid": DIRECTORY,
@@ -196,11 +196,18 @@ def test_client_needs_ids_and_tls() -> None:
             by_client(**({"endpoint_url": "https://127.0.0.1:1"} | changed))
 
 
-def test_login_is_that_of_the_cloud_in_which_the_account_is() -> None:
-    hosts = {
-        None: "https://login.microsoftonline.com",
-        "https://acmeuploads.blob.core.usgovcloudapi.net": "https://login.microsoftonline.us",
-        "https://acmeuploads.blob.core.chinacloudapi.cn": "https://login.partner.microsoftonline.cn",
+def test_tokens_are_of_the_cloud_of_the_account_and_for_it_alone() -> None:
+    hosts: dict[str | None, tuple[str, str]] = {
+        None: ("login.microsoftonline.com", "acmeuploads.blob.core.windows.net"),
+        "https://127.0.0.1:10000": ("login.microsoftonline.com", "acmeuploads.blob.core.windows.net"),
+        **{
+            f"https://acmeuploads.blob.core.{domain}": (login, f"acmeuploads.blob.core.{domain}")
+            for domain, login in (
+                ("usgovcloudapi.net", "login.microsoftonline.us"),
+                ("chinacloudapi.cn", "login.partner.microsoftonline.cn"),
+            )
+        },
     }
-    found = {endpoint: address.container_address("acmeuploads", "files", endpoint).login for endpoint in hosts}
-    assert found == hosts
+    for endpoint, (login, audience) in hosts.items():
+        found = address.container_address("acmeuploads", "files", endpoint)
+        assert (found.login, found.audience) == (f"https://{login}", f"https://{audience}")

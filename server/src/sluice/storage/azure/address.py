@@ -13,11 +13,12 @@ _ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}", re.ASCII)
 _CONTAINER: Final = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _HOST: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+", re.ASCII)
 _NO_ENDPOINT: Final = "The endpoint is an http or https address of a host, without path, user or query."
+_PUBLIC: Final = "blob.core.windows.net"
 _PUBLIC_LOGIN: Final = "https://login.microsoftonline.com"
 # learn.microsoft.com/entra/identity-platform/authentication-national-cloud
-_LOGINS: Final = {
-    ".blob.core.usgovcloudapi.net": "https://login.microsoftonline.us",
-    ".blob.core.chinacloudapi.cn": "https://login.partner.microsoftonline.cn",
+_OTHER_CLOUDS: Final = {
+    "blob.core.usgovcloudapi.net": "https://login.microsoftonline.us",
+    "blob.core.chinacloudapi.cn": "https://login.partner.microsoftonline.cn",
 }
 
 
@@ -25,7 +26,7 @@ _LOGINS: Final = {
 class Address:
     """`endpoint` is scheme, host and port. The account is in the host, or, if `in_path`, the first part of the path.
 
-    `login` is the origin where clients of a directory get their tokens.
+    `login` is the origin where clients of a directory get their tokens, which are for `audience`, this account alone.
     """
 
     endpoint: str
@@ -33,6 +34,7 @@ class Address:
     container: str
     in_path: bool
     login: str
+    audience: str
 
     @property
     def root(self) -> str:
@@ -51,7 +53,8 @@ def container_address(account: str, container: str, endpoint_url: str | None) ->
     if not _CONTAINER.fullmatch(container):
         raise StoreError("The name of a container is 3 to 63 lower-case letters, digits and single hyphens.")
     if endpoint_url is None:
-        return Address(f"https://{account}.blob.core.windows.net", account, container, False, _PUBLIC_LOGIN)
+        origin = f"https://{account}.{_PUBLIC}"
+        return Address(origin, account, container, in_path=False, login=_PUBLIC_LOGIN, audience=origin)
     try:
         parts = urlsplit(endpoint_url)
         host, port = parts.hostname or "", parts.port
@@ -64,8 +67,15 @@ def container_address(account: str, container: str, endpoint_url: str | None) ->
     if not in_path and not host.startswith(f"{account}."):
         raise StoreError(f"The host of the endpoint begins with the name of the storage account: {account}.")
     shown = f"[{host}]" if ":" in host else host
-    login = next((login for domain, login in _LOGINS.items() if host.endswith(domain)), _PUBLIC_LOGIN)
-    return Address(f"{parts.scheme}://{shown}{f':{port}' if port else ''}", account, container, in_path, login)
+    cloud = next((domain for domain in _OTHER_CLOUDS if host.endswith(f".{domain}")), _PUBLIC)
+    return Address(
+        f"{parts.scheme}://{shown}{f':{port}' if port else ''}",
+        account,
+        container,
+        in_path=in_path,
+        login=_OTHER_CLOUDS.get(cloud, _PUBLIC_LOGIN),
+        audience=f"https://{account}.{cloud}",
+    )
 
 
 def _has_no_domain(host: str) -> bool:

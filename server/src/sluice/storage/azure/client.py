@@ -1,8 +1,6 @@
 """Signed requests to one container.
 
-obstore, which S3 uses, is not enough here: it commits a list of blocks without a condition, so that an object could be
-replaced; it can neither discard blocks nor name them by their age; it deletes in batches, of which a missing key hides
-the other results; and it drops the error code of a response to HEAD.
+Decision 43 says why not by obstore, which S3 uses.
 """
 
 import asyncio
@@ -171,5 +169,5 @@ def _credential(address: Address, settings: Place, secret: str, login: Transport
     if settings.credential == "client_secret":
         if address.endpoint.startswith("http:"):
             raise StoreError("A client of a directory needs an https endpoint: its token would be sent in the clear.")
-        return DirectoryClient(settings.directory_id or "", settings.client_id or "", secret, login.send)
+        return DirectoryClient(address, settings.directory_id or "", settings.client_id or "", secret, login.send)
     return SharedKey(address.account, secret)

@@ -190,7 +190,7 @@ class DelegationKey:
 class DirectoryClient:
     """An application of a Microsoft Entra directory, with its secret."""
 
-    def __init__(self, directory_id: str, client_id: str, secret: str, send: Send) -> None:
+    def __init__(self, address: Address, directory_id: str, client_id: str, secret: str, send: Send) -> None:
         for name, value in (("directory (tenant)", directory_id), ("application (client)", client_id)):
             if not _GUID.fullmatch(value):
                 raise StoreError(f"The {name} ID is not one: it has the form 00000000-0000-0000-0000-000000000000.")
@@ -199,7 +199,7 @@ class DirectoryClient:
             "grant_type": "client_credentials",
             "client_id": client_id,
             "client_secret": secret,
-            "scope": "https://storage.azure.com/.default",
+            "scope": f"{address.audience}/.default",
         }
         self._send = send
         self._lock = asyncio.Lock()
