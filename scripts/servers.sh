@@ -13,7 +13,6 @@ have() {
     pgbouncer | haproxy) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] ;;
     etcd-server) command -v etcd >/dev/null ;;
     python3-psycopg2) [ -d /usr/lib/python3/dist-packages/psycopg2 ] ;;
-    golang-go) command -v go >/dev/null ;;
     tesseract-ocr) command -v tesseract >/dev/null ;;
     groff-base) command -v groff >/dev/null ;;
     openssh-client) command -v ssh-keygen >/dev/null ;;
@@ -29,12 +28,12 @@ have() {
     esac
 }
 
-# The OIDC issuer of the tests, the emulator of Azure, the clients in their pages, a verifier of webhooks, the compiler of the TypeScript client and
-# the types of Next.js are npm packages.
+# The OIDC issuer of the tests, the emulator of Azure, Helm, the clients in their pages, a verifier of webhooks, the
+# compiler of the TypeScript client and the types of Next.js are npm packages.
 # Without npm or its registry, their tests are skipped.
 install_packages() {
     local folder
-    for folder in "${0%/*}/../server/tests/servers/oidc" "${0%/*}/../server/tests/servers/azure" "${0%/*}/../server/tests/browser" "${0%/*}/../clients/typescript" "${0%/*}/../examples/nextjs"; do
+    for folder in "${0%/*}/../server/tests/servers/oidc" "${0%/*}/../server/tests/servers/azure" "${0%/*}/../server/tests/deploy/helm" "${0%/*}/../server/tests/browser" "${0%/*}/../clients/typescript" "${0%/*}/../examples/nextjs"; do
         # Anew, too, if a package was added since they were installed.
         if command -v npm >/dev/null && [ ! "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then
             # Optional packages are binaries of Next.js that no test needs.
@@ -61,7 +60,7 @@ browser=chromium-headless-shell
 if have chromium && ! have "$browser" || ! grep -qs '^ID=debian' /etc/os-release; then browser=chromium; fi
 
 missing=()
-for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles c-icap libc-icap-mod-virus-scan redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full poppler-utils tesseract-ocr fonts-dejavu-core libfribidi0 unzip busybox "$browser" golang-go zsh fish groff-base openssh-client "$@"; do
+for package in postgresql radosgw ceph-mon ceph-osd ceph-common clamav-daemon clamav-testfiles c-icap libc-icap-mod-virus-scan redis-server pgbouncer haproxy nginx-light libarchive13 npm curl prometheus libarchive-tools p7zip-full poppler-utils tesseract-ocr fonts-dejavu-core libfribidi0 unzip busybox "$browser" zsh fish groff-base openssh-client "$@"; do
     have "$package" || missing+=("$package")
 done
 [ ${#missing[@]} = 0 ] || install_missing "${missing[@]}"

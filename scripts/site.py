@@ -102,6 +102,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "operators.md",
         "choices.md",
         "performance.md",
+        "scale.md",
         "security/threat-model.md",
         "security/asvs.md",
         "security/inventory.md",

@@ -8,7 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.scale import deletes, hashes, lists, memory, neighbours, processes, replay, soak, start, throughput
+from bench.scale import (
+    deletes,
+    hashes,
+    lists,
+    memory,
+    neighbours,
+    processes,
+    replay,
+    reservations,
+    soak,
+    start,
+    throughput,
+)
 
 _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
     "deletes": lambda folder, options: deletes.measure(folder, rows=options.deletes),
@@ -18,6 +30,7 @@ _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
     "neighbours": lambda folder, options: neighbours.measure(folder, uploads=options.uploads),
     "processes": lambda folder, _options: processes.measure(folder),
     "replay": lambda folder, options: replay.measure(folder, rows=options.decisions),
+    "reservations": lambda folder, _options: reservations.measure(folder),
     "soak": lambda folder, options: soak.measure(folder, uploads=options.uploads, every=options.every),
     "start": lambda folder, _options: start.measure(folder),
     "throughput": lambda folder, options: throughput.measure(folder, plots=options.plots, store=options.store),

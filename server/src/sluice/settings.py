@@ -36,6 +36,9 @@ FROM_FILES: Final = (
     "console_oidc_client_secret",
     "metrics_token",
     "keyring",
+    "link_secret",
+    "signing_key",
+    "receipt_keys",
 )
 # Variables that begin as settings do and are none: what commands read that talk to a service, `make audit`, tests, what
 # Kubernetes puts into every container for a Service called `sluice`, and settings of earlier versions, without effect.
@@ -163,6 +166,15 @@ class Settings(BaseSettings):
         description="The [keyring](operations.md#the-keys-folder) that seals credentials of buckets and secrets of "
         "webhooks, the same for all servers: what `sluice secrets keyring` prints. The file `buckets.json` is then "
         "neither made nor read. Default: that file.",
+    )
+    link_secret: SecretStr | None = Field(
+        None, description="The secret that signs download links, as `links.hex` holds it. Default: that file."
+    )
+    signing_key: SecretStr | None = Field(
+        None, description="The key with which `sluice token` signs, as `jwt.pem` holds it. Default: that file."
+    )
+    receipt_keys: SecretStr | None = Field(
+        None, description="The keys that sign receipts, as `receipts.json` holds them. Default: that file."
     )
     worker_inside: bool = Field(
         True, description="Run the worker inside the server. Switch this off if `sluice work` runs."

@@ -47,6 +47,18 @@ def test_a_folder_is_imported_once(sluice: Sluice, client: ApiClient, folder: Pa
     assert "1 accepted, 3 done before." in again.err
 
 
+def test_a_file_that_changed_is_imported_again(sluice: Sluice, client: ApiClient, folder: Path, tmp_path: Path) -> None:
+    context, state = client.create_context(), tmp_path / "state.jsonl"
+    words = ("import", str(folder), "--context", context, "--state", str(state), "--at-once", "2", "--json")
+    assert sluice(*words).code == 3
+    (folder / "a.txt").write_bytes(TEXT[::-1])  # of the same size
+    (folder / "below" / "b.txt").write_bytes(TEXT + b"bb")
+    again = sluice(*words)
+    assert sorted((row["name"], row["outcome"]) for row in again.rows) == OUTCOMES[:2]
+    assert page(client.get("/files", context=context))[1]["total"] == 4
+    assert sluice(*words).rows == []
+
+
 def test_an_import_whose_last_line_was_not_written_makes_no_second_file(
     sluice: Sluice, client: ApiClient, folder: Path, tmp_path: Path
 ) -> None:
@@ -94,7 +106,7 @@ def test_a_bucket_is_imported(postgres_s3: Service, tmp_path: Path) -> None:
     context, state = client.create_context(), str(tmp_path / "state.jsonl")
     options = ("--context", context, "--endpoint", gateway.endpoint, "--state", state, "--json")
     result = sluice("import", f"s3://{bucket}/old/files/", *options)
-    assert (result.code, [row["name"] for row in result.rows]) == (0, ["0.txt", "1.txt", "2.txt"])
+    assert (result.code, sorted(row["name"] for row in result.rows)) == (0, ["0.txt", "1.txt", "2.txt"])
     (newest, *_others), pagination = page(client.get("/files", context=context))
     assert pagination["total"] == 3
     shown = data(client.get(f"/files/{newest['file_id']}/metadata"))

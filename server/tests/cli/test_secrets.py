@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from sqlalchemy import text
 from standardwebhooks import Webhook
@@ -15,6 +16,7 @@ from sluice.buckets import Bucket, repository
 from sluice.buckets.service import secret_binding
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
+from sluice.identity.local import load_local_key
 from sluice.kit.cipher import CannotOpen
 from sluice.kit.keyring_file import KeyringFile, add_key, keyring_line, parse_keyring
 from sluice.storage import S3Settings
@@ -177,3 +179,28 @@ def test_servers_with_data_folders_of_their_own_share_a_keyring(deployments: Dep
         (got,) = receiver.wait_for(1)
         assert Webhook(endpoint["secret"]).verify(got.body, got.headers)["type"] == "api_key.created"
     assert not [path for one in (first, second) for path in one.data_dir.rglob("keys/buckets.json")]
+
+
+@pytest.mark.asvs("13.3.1")
+def test_secrets_of_the_environment_replace_every_file_of_another_machine(isolated: Sluice, tmp_path: Path) -> None:
+    assert isolated("init").code == 0
+    keys = isolated.data_dir / "keys"
+    names = {"KEYRING": "buckets.json", "LINK_SECRET": "links.hex", "RECEIPT_KEYS": "receipts.json"}
+    held = {setting: (keys / name).read_text() for setting, name in names.items()}
+    other = isolated.with_settings(**held, SIGNING_KEY_FILE=str(keys / "jwt.pem"), DATA_DIR=str(tmp_path / "other"))
+    tenant_id = other("init", "--json").json["tenant_id"]
+    assert list((tmp_path / "other" / "keys").iterdir()) == []
+    secrets = next(one for one in other("doctor", "--json").json["engines"] if one["kind"] == "secrets")
+    assert secrets["state"] == "up"
+    token = other("token", "--tenant", tenant_id, "--subject", "ada", "--scope", "upload")
+    assert token.code == 0, token.err
+    public = load_local_key(keys / "jwt.pem").public
+    assert (
+        jwt.decode(token.out.strip(), public, algorithms=["EdDSA"], options={"verify_aud": False})["tenant_id"]
+        == tenant_id
+    )
+    said, line = other("receipts", "rotate").out.splitlines()
+    assert said == "Start all servers with this SLUICE_RECEIPT_KEYS:"
+    assert json.loads(line)["keys"][:1] == json.loads(held["RECEIPT_KEYS"])["keys"]
+    damaged = other.with_settings(LINK_SECRET="7f")("serve")
+    assert damaged.err.endswith("The secret SLUICE_LINK_SECRET does not hold 32 bytes in hex.\n")

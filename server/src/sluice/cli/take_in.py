@@ -1,8 +1,8 @@
 """`sluice import`: send the objects of a bucket, or the files of a folder, through the checks of a running service.
 
-The outcome of each file is a line of a state file, written after the response: a command that is started again
-continues after the last line. Each upload has an idempotency key, so one whose response was not noted creates no
-second file.
+The outcome of each file is a line of a state file, written after the response: a command that is started again sends
+what has no line, and what has changed since its line. Each upload has an idempotency key, so one whose response was not
+noted creates no second file.
 """
 
 # ruff: noqa: PLC0415  (commands load their work when they run: `--help` must not wait for the HTTP client)
@@ -14,9 +14,11 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final, Protocol, Self
@@ -45,10 +47,14 @@ _CHUNK: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An object or file of the source: its name below the source, and its size in bytes."""
+    """An object or file of the source: its name below the source, and its size in bytes.
+
+    `version` is another one after each change; empty if the source has none.
+    """
 
     name: str
     size: int
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ class TakenIn:
     file_id: str | None = None
     report_id: str | None = None
     reason: str | None = None
+    version: str = ""
 
 
 class ImportSource(Protocol):
@@ -87,6 +94,9 @@ def import_files(
         Path | None,
         typer.Option("--state", metavar="FILE", help="Where progress is kept. Default: a name made of the source."),
     ] = None,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, max=32, help="How many files are sent at the same time.")
+    ] = 4,
     endpoint: Annotated[str | None, typer.Option("--endpoint", help="S3: its address, if it is not AWS.")] = None,
     region: Annotated[str, typer.Option("--region", envvar="AWS_REGION", help="S3: its region.")] = "us-east-1",
     access_key_id: Annotated[
@@ -108,8 +118,8 @@ def import_files(
 ) -> int:
     """Send each file of a folder or a bucket through the checks of a running service, which stores what passes.
 
-    Started again after a kill or a failure, it continues where it stopped. Exits with 3 when files were rejected, 1
-    when some failed.
+    Started again after a kill or a failure, it continues where it stopped; files that changed since they were sent
+    are sent again, as new files. Exits with 3 when files were rejected, 1 when some failed.
     """
     place = source.rstrip("/") if source.startswith(_S3) else str(Path(source).resolve())
     task = {"source": place, "context": context, "report_only": report_only}
@@ -121,10 +131,8 @@ def import_files(
     ):
         service.require_context(context)
         earlier = len(progress.done)
-        for item in found.items():
-            if item.name in progress.done:
-                continue
-            taken = _take_in(service.http, found, item, task, digest)
+        new = (item for item in found.items() if not progress.has(item))
+        for taken in _send_all(partial(_send, service.http, task=task, digest=digest), found, new, at_once):
             counts[taken.outcome] += 1
             if taken.outcome != "failed":
                 progress.note(taken)
@@ -192,7 +200,8 @@ class _Folder:
             for name in sorted(names):
                 path = Path(folder) / name
                 if path.is_file() and not path.is_symlink():
-                    yield Item(str(path.relative_to(self._root)), path.stat().st_size)
+                    status = path.stat()
+                    yield Item(str(path.relative_to(self._root)), status.st_size, str(status.st_mtime_ns))
 
     def copy(self, item: Item, to: IO[bytes]) -> None:
         with (self._root / item.name).open("rb") as file:
@@ -217,7 +226,7 @@ class _Bucket:
 
         while batch := self._runner.run(following()):
             for found in batch:
-                yield Item(found.key[len(self._prefix) :].lstrip("/"), found.size)
+                yield Item(found.key[len(self._prefix) :].lstrip("/"), found.size, found.version)
 
     def copy(self, item: Item, to: IO[bytes]) -> None:
         key = f"{self._prefix}/{item.name}" if self._prefix else item.name
@@ -235,18 +244,44 @@ class _Bucket:
 # --- One item
 
 
-def _take_in(http: HttpClient, source: ImportSource, item: Item, task: dict[str, object], digest: str) -> TakenIn:
-    """Send one item, again after a pause if the service is busy."""
+def _send_all(
+    send: Callable[[Item, IO[bytes]], TakenIn], source: ImportSource, items: Iterable[Item], at_once: int
+) -> Iterator[TakenIn]:
+    """Send the items, at most `at_once` at a time, and yield the outcome of each when it is known.
+
+    They are read one after the other.
+    """
+    with ThreadPoolExecutor(at_once) as threads:
+        waiting = set[Future[TakenIn]]()
+        for item in items:
+            file = tempfile.TemporaryFile()  # noqa: SIM115  (closed by the thread that sends it)
+            try:
+                source.copy(item, file)
+            except OSError as fault:
+                file.close()
+                yield TakenIn(item.name, item.size, "failed", reason=fault.strerror or "it cannot be read")
+                continue
+            if file.tell() != item.size:
+                file.close()
+                reason = "it changed while it was read: start the command again"
+                yield TakenIn(item.name, item.size, "failed", reason=reason)
+                continue
+            waiting.add(threads.submit(send, item, file))
+            if len(waiting) == at_once:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (one.result() for one in done)
+        yield from (one.result() for one in as_completed(waiting))
+
+
+def _send(http: HttpClient, item: Item, file: IO[bytes], *, task: dict[str, object], digest: str) -> TakenIn:
+    """Send one item, again after a pause if the service is busy, and close its file."""
     path = "/api/v1/files/validate" if task["report_only"] else "/api/v1/files/upload"
     origin = json_format.dumps({"imported_from": f"{task['source']}/{item.name}"})
-    key = hashlib.sha256(f"{digest}\0{item.name}\0{item.size}".encode(errors="surrogateescape")).hexdigest()
+    version = f"\0{item.version}" if item.version else ""
+    key = hashlib.sha256(f"{digest}\0{item.name}\0{item.size}{version}".encode(errors="surrogateescape")).hexdigest()
     headers = {} if task["report_only"] else {"Idempotency-Key": f"import-{key}"}
     fields = {"context": str(task["context"])} | ({} if task["report_only"] else {"metadata": origin})
-    with tempfile.TemporaryFile() as file:
-        try:
-            source.copy(item, file)
-        except OSError as fault:
-            return TakenIn(item.name, item.size, "failed", reason=fault.strerror or "it cannot be read")
+    with file:
         name = os.fsencode(Path(item.name).name).decode("utf-8", "replace")
         for attempt in range(1, _TRIES + 1):
             file.seek(0)
@@ -255,7 +290,7 @@ def _take_in(http: HttpClient, source: ImportSource, item: Item, task: dict[str,
                 break
             asked = response.headers.get("Retry-After", "")
             time.sleep(min(float(asked) if asked.isdecimal() else 2.0**attempt, _LONGEST_WAIT_SECONDS))
-    return _outcome(item, response)
+    return replace(_outcome(item, response), version=item.version)
 
 
 def _outcome(item: Item, response: Response) -> TakenIn:
@@ -285,7 +320,7 @@ class _State:
     """
 
     def __init__(self, path: Path, task: dict[str, object]) -> None:
-        self.done: set[str] = set()
+        self.done: dict[str, tuple[int, str]] = {}  # size and version of each item
         self._path = path
         self._task = task
 
@@ -296,7 +331,7 @@ class _State:
             lines = [json_format.loads(line) for line in kept.splitlines()]
             if lines and lines[0] != self._task:
                 raise CommandRefused(f"{self._path} is the state of another import: name another file with --state.")
-            self.done = {line["name"] for line in lines[1:]}
+            self.done = {line["name"]: (line["size"], line.get("version", "")) for line in lines[1:]}
             self._file = self._path.open("r+b" if whole else "wb")
             self._file.truncate(len(kept))
             self._file.seek(len(kept))
@@ -308,6 +343,10 @@ class _State:
 
     def __exit__(self, *_exception: object) -> None:
         self._file.close()
+
+    def has(self, item: Item) -> bool:
+        """Return whether the item was decided on as it is now."""
+        return self.done.get(item.name) == (item.size, item.version)
 
     def note(self, taken: TakenIn) -> None:
         """Write the outcome of an item."""

@@ -8,10 +8,9 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from sluice.kit.secret_files import SecretFileRefused, load_or_make
+from sluice.kit.secret_files import SecretFileRefused, SecretPlace, load_or_make
 
 _PATH: Final = "/api/v1/downloads"
 INLINE: Final = "inline"
@@ -33,15 +32,15 @@ class SigningSecret:
     made: bool
 
 
-def load_signing_secret(path: Path) -> SigningSecret:
-    """Return the secret at `path` (64 hex digits), created at random if there is none. Raise `SecretFileRefused`."""
-    file = load_or_make(path, _new_secret)
+def load_signing_secret(place: SecretPlace) -> SigningSecret:
+    """Return the secret (64 hex digits), created at random if there is none. Raise `SecretFileRefused`."""
+    file = load_or_make(place, _new_secret)
     try:
         value = bytes.fromhex(file.content.decode("ascii"))
     except ValueError:
         value = b""
     if len(value) != _SECRET_BYTES:
-        raise SecretFileRefused(f"The secret file {path} does not hold {_SECRET_BYTES} bytes in hex.")
+        raise SecretFileRefused(f"The secret {place} does not hold {_SECRET_BYTES} bytes in hex.")
     return SigningSecret(value=value, made=file.made)
 
 

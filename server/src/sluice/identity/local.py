@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 import jwt
@@ -19,7 +18,7 @@ from sluice.identity.protocol import Claims, InvalidToken
 from sluice.identity.tokens import ClaimRules, parse_token, validate_claims, verify_signature
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.health import EngineHealth, EngineState
-from sluice.kit.secret_files import SecretFileRefused, load_or_make, read_secret_file
+from sluice.kit.secret_files import SecretFileRefused, SecretPlace, load_or_make, read_secret
 
 _ALGORITHM: Final = "EdDSA"
 _RESERVED: Final = frozenset({"iss", "aud", "exp", "iat", "nbf", "jti", "name", "scope", "scopes", "sub"})
@@ -78,15 +77,15 @@ class LoadedLocalKey:
     made: bool
 
 
-def make_local_key(path: Path) -> LoadedLocalKey:
-    """Load the key at `path`; create a random one when there is none. Raise `SecretFileRefused`."""
-    file = load_or_make(path, _new_pem)
-    return LoadedLocalKey(_parse_key(path, file.content), file.made)
+def make_local_key(place: SecretPlace) -> LoadedLocalKey:
+    """Load the key; create a random one when there is none. Raise `SecretFileRefused`."""
+    file = load_or_make(place, _new_pem)
+    return LoadedLocalKey(_parse_key(place, file.content), file.made)
 
 
-def load_local_key(path: Path) -> LocalKey:
-    """Load the key at `path`; raise `SecretFileRefused` when it is missing or damaged."""
-    return _parse_key(path, read_secret_file(path))
+def load_local_key(place: SecretPlace) -> LocalKey:
+    """Load the key; raise `SecretFileRefused` when it is missing or damaged."""
+    return _parse_key(place, read_secret(place))
 
 
 def key_id_of(public: Ed25519PublicKey) -> str:
@@ -100,13 +99,13 @@ def _new_pem() -> bytes:
     return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _parse_key(path: Path, content: bytes) -> LocalKey:
+def _parse_key(place: SecretPlace, content: bytes) -> LocalKey:
     try:
         private = load_pem_private_key(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key is encrypted with a password
-        raise SecretFileRefused(f"The key file {path} is not a private key in PEM.") from error
+        raise SecretFileRefused(f"The key {place} is not a private key in PEM.") from error
     if not isinstance(private, Ed25519PrivateKey):
-        raise SecretFileRefused(f"The key file {path} does not hold an Ed25519 key.")
+        raise SecretFileRefused(f"The key {place} does not hold an Ed25519 key.")
     return LocalKey(private)
 
 

@@ -1,4 +1,4 @@
-"""Files that hold a secret: created once, complete, readable by their owner only."""
+"""Secrets that a setting holds, or a file: created once, complete, readable by its owner only."""
 
 import fcntl
 import os
@@ -22,12 +22,30 @@ class SecretFileRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class SecretFile:
-    """The content of a secret file; `made` if it was created just now, so that the operator can be informed."""
+class SecretSetting:
+    """A secret whose value is in a setting, as its file would hold it. `str()` is the name of the setting."""
 
-    path: Path
+    name: str
+    content: bytes = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+SecretPlace = Path | SecretSetting
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFile:
+    """The content of a secret; `made` if its file was created just now, so that the operator can be informed."""
+
     content: bytes = field(repr=False)
     made: bool
+
+
+def read_secret(place: SecretPlace) -> bytes:
+    """Return the bytes of a secret that is there. Raise `SecretFileRefused`."""
+    return place.content if isinstance(place, SecretSetting) else read_secret_file(place)
 
 
 def read_secret_file(path: Path) -> bytes:
@@ -102,10 +120,10 @@ def replace_secret_file(path: Path, content: bytes) -> None:
         raise SecretFileRefused(f"The secret file {path} cannot be replaced: {error.strerror}.") from error
 
 
-def load_or_make(path: Path, make: Callable[[], bytes]) -> SecretFile:
-    """Read the file at `path`; create it from `make()` when there is none. Raise `SecretFileRefused`."""
-    made = not os.path.lexists(path) and make_secret_file(path, make())
-    return SecretFile(path=path, content=read_secret_file(path), made=made)
+def load_or_make(place: SecretPlace, make: Callable[[], bytes]) -> SecretFile:
+    """Read a secret; create its file from `make()` when there is none. Raise `SecretFileRefused`."""
+    made = isinstance(place, Path) and not os.path.lexists(place) and make_secret_file(place, make())
+    return SecretFile(read_secret(place), made)
 
 
 @contextmanager

@@ -22,7 +22,16 @@ from jwt.algorithms import OKPAlgorithm
 from jwt.api_jws import PyJWS
 from jwt.exceptions import PyJWTError
 
-from sluice.kit.secret_files import SecretFileRefused, load_or_make, locked, read_secret_file, replace_secret_file
+from sluice.kit.secret_files import (
+    SecretFileRefused,
+    SecretPlace,
+    SecretSetting,
+    load_or_make,
+    locked,
+    read_secret,
+    read_secret_file,
+    replace_secret_file,
+)
 from sluice.kit.strict_json import NotStrictJson, read_json
 
 TYPE: Final = "sluice-receipt+jws"
@@ -56,10 +65,10 @@ class ReceiptKeySet:
     made: bool = False
 
 
-def load_receipt_keys(path: Path) -> ReceiptKeySet:
-    """Load the keys at `path`; create the file with a random key when there is none. Raise `SecretFileRefused`."""
-    file = load_or_make(path, lambda: _serialize(_with_new_key([])))
-    keys = _parse(path, file.content)
+def load_receipt_keys(place: SecretPlace) -> ReceiptKeySet:
+    """Load the keys; create their file with a random key when there is none. Raise `SecretFileRefused`."""
+    file = load_or_make(place, lambda: _serialize(_with_new_key([])))
+    keys = _parse(place, file.content)
     return ReceiptKeySet(keys.private, keys.public, made=file.made)
 
 
@@ -74,18 +83,28 @@ def rotate_receipt_keys(path: Path) -> str:
     return new.public[-1]["kid"]
 
 
-class ReceiptKeys:
-    """Signs receipts with the keys of a file, which it reads each time: a rotation needs no restart."""
+def receipt_keys_line(setting: SecretSetting) -> str:
+    """Return the keys of a setting with a new one that signs, in one line, as the setting takes it.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    Raise `SecretFileRefused`.
+    """
+    return json.dumps(json.loads(_serialize(_with_new_key(_parse(setting, setting.content).public))))
+
+
+class ReceiptKeys:
+    """Signs receipts with the keys of a setting, or of a file, which it reads each time: it can change without a
+    restart.
+    """
+
+    def __init__(self, place: SecretPlace) -> None:
+        self._place = place
 
     def __repr__(self) -> str:
-        return f"ReceiptKeys({str(self._path)!r})"
+        return f"ReceiptKeys({str(self._place)!r})"
 
     def sign(self, payload: Mapping[str, Any]) -> str:
         """Return the payload as a signed receipt. Raise `SecretFileRefused` when the file cannot be read any more."""
-        keys = _parse(self._path, read_secret_file(self._path))
+        keys = _parse(self._place, read_secret(self._place))
         signed: str = _JWS.encode(
             json.dumps(payload, sort_keys=True, separators=(",", ":")).encode(),
             Ed25519PrivateKey.from_private_bytes(keys.private),
@@ -96,7 +115,7 @@ class ReceiptKeys:
 
     def public_keys(self) -> dict[str, Any]:
         """Return all public keys as a JSON Web Key Set (RFC 7517). Raise `SecretFileRefused`."""
-        keys = _parse(self._path, read_secret_file(self._path))
+        keys = _parse(self._place, read_secret(self._place))
         shared = {"kty": "OKP", "crv": "Ed25519", "alg": _ALGORITHM, "use": "sig"}
         return {"keys": [{**shared, "kid": key["kid"], "x": key["x"]} for key in reversed(keys.public)]}
 
@@ -136,7 +155,7 @@ def _serialize(keys: ReceiptKeySet) -> bytes:
     return f"{json.dumps({'private': keys.private.hex(), 'keys': list(keys.public)}, indent=2)}\n".encode()
 
 
-def _parse(path: Path, content: bytes) -> ReceiptKeySet:
+def _parse(place: SecretPlace, content: bytes) -> ReceiptKeySet:
     """Return the keys. Errors never quote the file's content."""
     try:
         match read_json(content):
@@ -146,8 +165,8 @@ def _parse(path: Path, content: bytes) -> ReceiptKeySet:
                 if known == _decode(public[-1]["x"]):
                     return ReceiptKeySet(bytes.fromhex(private), public)
     except (NotStrictJson, KeyError, TypeError, ValueError) as error:
-        raise SecretFileRefused(f"The keys of receipts {path} are damaged: restore them from your copy.") from error
-    raise SecretFileRefused(f"The file {path} does not hold keys of receipts: restore it from your copy.")
+        raise SecretFileRefused(f"The keys of receipts {place} are damaged: restore them from your copy.") from error
+    raise SecretFileRefused(f"{place} does not hold keys of receipts: restore it from your copy.")
 
 
 def _encode(raw: bytes) -> str:

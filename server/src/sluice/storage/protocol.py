@@ -261,10 +261,11 @@ class AbortsStaleParts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListedObject:
-    """One object of a listing; `size` is in bytes."""
+    """One object of a listing; `size` is in bytes. `version` is another one after each change, empty if unknown."""
 
     key: str
     size: int
+    version: str = ""
 
 
 @runtime_checkable

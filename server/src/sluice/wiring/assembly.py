@@ -67,8 +67,8 @@ from sluice.wiring.start import (
     LINK_SECRET,
     keyring,
     make_folder,
-    receipt_keys_path,
-    secret_file,
+    receipt_keys_place,
+    secret_place,
 )
 from sluice.wiring.storage import make_buckets, make_stores
 from sluice.worker import runner
@@ -308,7 +308,7 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer, folder:
     buckets = make_buckets(settings, database, stores)
     links = ContentLinks(str(settings.machine_url or settings.resolved_public_url), folder, number)
     uploads = _make_uploads(settings, engines, ExternalChecks(links, sealer, settings.webhook_hosts))
-    signer = LinkSigner(load_signing_secret(secret_file(settings, LINK_SECRET)).value, settings.resolved_download_url)
+    signer = LinkSigner(load_signing_secret(secret_place(settings, LINK_SECRET)).value, settings.resolved_download_url)
     files = Files(
         database,
         buckets,
@@ -319,7 +319,7 @@ def _make_services(settings: Settings, engines: Engines, sealer: Sealer, folder:
     )
     jobs = Jobs(database, files, signer, stores.platform)
     sessions = Sessions(database)
-    receipts = Receipts(database, ReceiptKeys(receipt_keys_path(settings)), settings.resolved_public_url)
+    receipts = Receipts(database, ReceiptKeys(receipt_keys_place(settings)), settings.resolved_public_url)
     return Services(
         tenants=Tenants(database),
         contexts=contexts,

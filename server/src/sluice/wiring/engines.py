@@ -44,7 +44,7 @@ from sluice.wiring.start import (
     local_rules,
     make_data_folder,
     make_folder,
-    secret_file,
+    secret_place,
 )
 from sluice_inspect.ocr.languages import installed_languages
 from sluice_inspect.sandbox import Sandbox
@@ -287,7 +287,7 @@ def _make_verdict_cache(settings: Settings) -> VerdictCache:
     _require_redis()
     from sluice.scanner.redis_verdict_cache import RedisVerdictCache  # noqa: PLC0415  (an extra: `sluice[redis]`)
 
-    links = load_signing_secret(secret_file(settings, LINK_SECRET)).value
+    links = load_signing_secret(secret_place(settings, LINK_SECRET)).value
     with refusing("SLUICE_REDIS_URL"):
         return RedisVerdictCache(
             settings.redis_url.get_secret_value(),

@@ -5,13 +5,16 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
+
+from pydantic import SecretStr
 
 from sluice.files.links import load_signing_secret
 from sluice.identity.local import LocalKey, load_local_key, make_local_key
 from sluice.identity.tokens import ClaimRules
 from sluice.kit.cipher import Keyring, Sealer
 from sluice.kit.keyring_file import KeyringFile, load_keyring, parse_keyring
-from sluice.kit.secret_files import OTHERS, SecretFileRefused
+from sluice.kit.secret_files import OTHERS, SecretFileRefused, SecretPlace, SecretSetting
 from sluice.receipts.signing import load_receipt_keys
 from sluice.settings import Settings
 from sluice.wiring.refusal import StartRefused
@@ -22,6 +25,8 @@ LINK_SECRET = "links.hex"  # noqa: S105  (the name of a file)
 SIGNING_KEY = "jwt.pem"
 RECEIPT_KEYS = "receipts.json"
 SECRET_FILES = (KEYRING, LINK_SECRET, SIGNING_KEY, RECEIPT_KEYS)
+# The setting that may hold a secret instead of its file.
+_SETTINGS = {LINK_SECRET: "link_secret", SIGNING_KEY: "signing_key", RECEIPT_KEYS: "receipt_keys", KEYRING: "keyring"}
 
 KEPT_RULES = "yara-rules"  # a folder in the data folder
 
@@ -29,6 +34,13 @@ KEPT_RULES = "yara-rules"  # a folder in the data folder
 # audit's position, and rules.
 _OWN_FILES = ("sluice.db", "first-start.lock", "audit-position.json", KEPT_RULES)
 _LOCAL_ISSUER = "sluice"
+
+
+class _Loaded(Protocol):
+    """A secret that was loaded; `made` if its file was created by that."""
+
+    @property
+    def made(self) -> bool: ...
 
 
 def make_folder(folder: Path) -> None:
@@ -59,6 +71,19 @@ def is_open_to_others(folder: Path) -> bool:
     return folder.is_dir() and bool(folder.stat().st_mode & OTHERS)
 
 
+def secret_setting(settings: Settings, name: str) -> SecretSetting | None:
+    """Return the secret that a setting holds instead of the file `name`, None if the file is used."""
+    value: SecretStr | None = getattr(settings, _SETTINGS[name])
+    if value is None:
+        return None
+    return SecretSetting(f"SLUICE_{_SETTINGS[name].upper()}", value.get_secret_value().strip().encode())
+
+
+def secret_place(settings: Settings, name: str) -> SecretPlace:
+    """Return where a secret is: in a setting, or in its file. Raise as `secret_file` does."""
+    return secret_setting(settings, name) or secret_file(settings, name)
+
+
 def secret_file(settings: Settings, name: str) -> Path:
     """Return the path of a secret file. Raise `StartRefused` in production if the file is missing."""
     path = settings.keys_dir / name
@@ -70,38 +95,41 @@ def secret_file(settings: Settings, name: str) -> Path:
 
 
 def make_key_files(settings: Settings) -> Sequence[Path]:
-    """Create the secret files that are missing and return those that were created. Raise `SecretFileRefused`."""
+    """Create the secret files that are missing and return those that were created. Raise `SecretFileRefused`.
+
+    A secret that a setting holds needs no file.
+    """
     make_folder(settings.keys_dir)
-    ring, links, signing, receipts = (settings.keys_dir / name for name in SECRET_FILES)
-    made = {
-        ring: settings.keyring is None and load_keyring(ring).made,
-        links: load_signing_secret(links).made,
-        signing: make_local_key(signing).made,
-        receipts: load_receipt_keys(receipts).made,
+    loaders: Mapping[str, Callable[[Path], _Loaded]] = {
+        KEYRING: load_keyring,
+        LINK_SECRET: load_signing_secret,
+        SIGNING_KEY: make_local_key,
+        RECEIPT_KEYS: load_receipt_keys,
     }
-    return [path for path, is_new in made.items() if is_new]
+    paths = {name: settings.keys_dir / name for name in loaders if secret_setting(settings, name) is None}
+    return [path for name, path in paths.items() if loaders[name](path).made]
 
 
 def missing_secret_files(settings: Settings) -> Sequence[Path]:
     """Return the secret files that are needed and not there."""
-    names = [name for name in SECRET_FILES if name != KEYRING or settings.keyring is None]
+    names = [name for name in SECRET_FILES if secret_setting(settings, name) is None]
     return [path for path in (settings.keys_dir / name for name in names) if not path.exists()]
 
 
 def refused_secret_files(settings: Settings) -> Sequence[str]:
-    """Return a sentence for each secret file, or keyring of the environment, that is there and cannot be used."""
-    loaders: Mapping[str, Callable[[Path], object]] = {
-        KEYRING: load_keyring if settings.keyring is None else lambda _: environment_keyring(settings),
+    """Return a sentence for each secret, in its file or in a setting, that is there and cannot be used."""
+    loaders: Mapping[str, Callable[[SecretPlace], object]] = {
+        KEYRING: lambda place: load_keyring(place) if isinstance(place, Path) else environment_keyring(settings),
         LINK_SECRET: load_signing_secret,
         SIGNING_KEY: load_local_key,
         RECEIPT_KEYS: load_receipt_keys,
     }
     missing, refused = missing_secret_files(settings), list[str]()
     for name, load in loaders.items():
-        path = settings.keys_dir / name
+        place = secret_setting(settings, name) or settings.keys_dir / name
         try:
-            if path not in missing:
-                load(path)
+            if place not in missing:
+                load(place)
         except SecretFileRefused as fault:
             refused.append(str(fault))
     return refused
@@ -129,16 +157,16 @@ def keyring_path(settings: Settings) -> Path:
     return path
 
 
-def receipt_keys_path(settings: Settings) -> Path:
-    """Return the path of the keys of receipts, which are created if missing, except in production."""
-    path = secret_file(settings, RECEIPT_KEYS)
-    load_receipt_keys(path)
-    return path
+def receipt_keys_place(settings: Settings) -> SecretPlace:
+    """Return where the keys of receipts are; their file is created if missing, except in production."""
+    place = secret_place(settings, RECEIPT_KEYS)
+    load_receipt_keys(place)
+    return place
 
 
 def load_signing_key(settings: Settings) -> LocalKey:
     """Return the key that signs the tokens of `sluice token`, created on the first start."""
-    return make_local_key(secret_file(settings, SIGNING_KEY)).key
+    return make_local_key(secret_place(settings, SIGNING_KEY)).key
 
 
 def local_rules(settings: Settings) -> ClaimRules:

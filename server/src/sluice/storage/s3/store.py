@@ -210,7 +210,7 @@ class S3Store:
         client = await self._open_client()
         try:
             async for batch in client.list(prefix or None, offset=after or None, chunk_size=_BATCH):
-                yield [ListedObject(found["path"], found["size"]) for found in batch]
+                yield [ListedObject(found["path"], found["size"], found["e_tag"] or "") for found in batch]
         except FOREIGN as error:
             raise to_store_error(error, "list the bucket") from safe_cause(error)
 
