@@ -213,7 +213,7 @@ class DirectoryClient:
 
     def explain(self, code: str) -> str | None:
         """Return why a request was refused; see the protocol."""
-        if code in {"AuthorizationPermissionMismatch", "AuthorizationFailure"}:
+        if code == "AuthorizationPermissionMismatch":
             return (
                 "The client may not {doing}: assign it the role Storage Blob Data Contributor at the storage account"
                 " (a new assignment takes some minutes)."
