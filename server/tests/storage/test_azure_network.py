@@ -91,6 +91,22 @@ async def test_truncated_read_raises_error(make_azure: MakeAzure) -> None:
             await all_fail([read_object(make_azure(endpoint_url=server.url, timeouts=QUICK), "a")], sentence)
 
 
+async def test_interim_responses_are_skipped_and_what_is_no_response_is_a_broken_connection(
+    make_azure: MakeAzure,
+) -> None:
+    once = Timeouts(connect_seconds=0.5, request_seconds=5.0, retries=0)
+    interim, done = "100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a", "\r\n\r\nHTTP/1.1 202 Accepted"
+    endless = "100 Continue" + "\r\n\r\nHTTP/1.1 103 Early Hints" * 350_000
+    for head, is_refused in ((interim + done, False), (endless + done, True), ("nothing of HTTP", True)):
+        async with answering(head) as server:
+            made = make_azure(endpoint_url=server.url, timeouts=once)
+            if is_refused:
+                await all_fail([made.delete("a")], r"^The connection to the store broke\.$")
+            else:
+                await made.delete("a")
+            assert len(server.seen) == 1
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.asvs("15.3.2", "1.3.6")
 async def test_redirect_is_not_followed(make_azure: MakeAzure, seal: Seal, status: int) -> None:
