@@ -2,18 +2,24 @@
 
 import itertools
 import os
+from functools import partial
+
+from tests.servers.fake_gcs import FakeGcs, service_account_key
 
 from tests.api.responses import data
 from tests.deployments import Deployments
-from tests.load import assert_downloadable, uploading_clients
+from tests.load import Load, assert_downloadable, uploading_clients
 from tests.recovery.audit_command import run_audit
 from tests.scanning.waiting import until
 from tests.servers.azurite import Azurite
-from tests.servers.fake_gcs import FakeGcs, service_account_key
 from tests.servers.radosgw import RadosGateway
 from tests.service import running_service
 
 MOVES = int(os.environ.get("SLUICE_TEST_MOVES", "6"))
+
+
+def _has(load: Load, files: int) -> bool:
+    return len(load.stored) >= files
 
 
 def test_default_moves_between_three_providers_while_files_are_uploaded(
@@ -37,9 +43,8 @@ def test_default_moves_between_three_providers_while_files_are_uploaded(
         )
         with uploading_clients(client, context, clients=3) as load:
             for config_id in itertools.islice(itertools.cycle((*ids[1:], ids[0])), MOVES):
-                before = len(load.stored)
                 data(client.post(f"{client.buckets}/{config_id}/set-default"))
-                assert until(lambda: len(load.stored) >= before + 6, 60), load.unexpected
+                assert until(partial(_has, load, len(load.stored) + 6), 60), load.unexpected
         assert (load.unexpected, load.broken_connections, set(load.statuses)) == ([], 0, {201})
         stored = [gateway.keys(names[0]), azurite.keys(names[1]), gcs.keys(names[2])]
         assert sum(map(len, stored)) == len(load.stored)
