@@ -70,7 +70,11 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner bench-stores slow-files
+=======
 .PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz manifests fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale simulation bench-scanner slow-files
+>>>>>>> stores
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -192,8 +196,8 @@ scans: venv-dev ## Score the blank rule on drawn scans of empty pages and of pag
 busy: venv ## Compare verdicts on an idle machine with those beside 16 busy processes (FOLDER=../shared/corpus)
 	@$(BIN)/python scripts/busy.py $(FOLDER) $(ARGS)
 
-kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint on every pair of database and store, and check what is left
-	@SLUICE_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 server/tests/recovery/test_kill_sweep.py
+kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint on every pair of database and store, and check what is left (PLACES=sqlite-azure chooses the pairs)
+	@SLUICE_TEST_KILLS=$(KILLS) $(if $(PLACES),SLUICE_TEST_PLACES=$(PLACES)) $(BIN)/python -m pytest -n 0 server/tests/recovery/test_kill_sweep.py
 
 faults: venv-dev servers ## Put six faults of 20 s each before PostgreSQL, S3 and Redis while clients upload (SECONDS_EACH=n)
 	@SLUICE_TEST_FAULT_SECONDS=$(SECONDS_EACH) $(BIN)/python -m pytest -n 0 server/tests/api/test_faults_under_load.py $(ARGS)
@@ -237,6 +241,9 @@ simulation: venv-dev ## Simulate two regions, and 10,000 uploads a second (ARGS=
 
 bench-scanner: venv-dev servers ## Measure scans against clamd alone and print the figures of docs/scanner.md (minutes)
 	@PYTHONPATH=$(CURDIR)/inspect:$(CURDIR)/server $(BIN)/python scripts/bench_scanner.py $(ARGS)
+
+bench-stores: venv-dev servers ## Measure objects through the stores, as ratios to their emulators' own time (ARGS="--provider azure --rounds 20")
+	@PYTHONPATH=$(CURDIR)/inspect:$(CURDIR)/server $(BIN)/python scripts/bench_stores.py $(ARGS)
 
 slow-files: venv-dev ## Measure the CPU of checks of files of up to 100 MB, made in build/slow-files (5 GB; ARGS="--only pdf")
 	@$(BIN)/python scripts/slow_files.py build/slow-files $(ARGS)

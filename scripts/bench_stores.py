@@ -1,6 +1,6 @@
 """Measure an object through each store, as a ratio to the emulator's own time for the same object.
 
-make bench-stores ARGS="--provider gcs --rounds 20"
+make bench-stores ARGS="--provider azure --rounds 20"
 
 The emulator's own time is that of one signed request with the same bytes, by a client that does nothing else. The CPU is
 that of this process, without the emulator's. Ratios near 1 say that the store adds little; what the real service takes
@@ -24,8 +24,10 @@ from typing import Final
 
 import httpcore
 
-from sluice.storage import PROBES, Connection, GcsSettings, ObjectStore
+from sluice.storage import PROBES, AzureSettings, Connection, GcsSettings, ObjectStore
+from sluice.storage.azure.store import open_container
 from sluice_inspect.sandbox.sealed import Sealed
+from tests.servers.azurite import running_azurite
 from tests.servers.fake_gcs import running_fake_gcs, service_account_key
 
 SIZES: Final = {"10 KB": 10_000, "100 MB": 100_000_000}
@@ -41,6 +43,25 @@ class Provider:
 
     store: ObjectStore
     alone: Exchange
+
+
+@asynccontextmanager
+async def azure(folder: Path) -> AsyncIterator[Provider]:
+    """Run Azurite with one container."""
+    with running_azurite(folder) as server:
+        settings = AzureSettings(server.account, "account_key", endpoint_url=server.endpoint)
+        container = server.fresh_container()
+        store = open_container(settings, container, server.key, Connection(PROBES))
+        async with httpcore.AsyncConnectionPool() as http:
+
+            async def alone(key: str, body: bytes | None) -> bytes:
+                kind = {} if body is None else {"x-ms-blob-type": "BlockBlob"}
+                method = "GET" if body is None else "PUT"
+                url, headers = server.signed(method, f"/{container}/{key}", {}, kind, body or b"")
+                return await _exchange(http, method, url, headers, body)
+
+            yield Provider(store, alone)
+            await store.aclose()
 
 
 @asynccontextmanager
@@ -73,7 +94,7 @@ async def gcs(folder: Path) -> AsyncIterator[Provider]:
             await store.aclose()
 
 
-PROVIDERS: Final[Mapping[str, Callable[[Path], AbstractAsyncContextManager[Provider]]]] = {"gcs": gcs}
+PROVIDERS: Final[Mapping[str, Callable[[Path], AbstractAsyncContextManager[Provider]]]] = {"azure": azure, "gcs": gcs}
 
 
 async def _exchange(

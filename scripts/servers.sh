@@ -28,12 +28,12 @@ have() {
     esac
 }
 
-# The OIDC issuer of the tests, Helm, the clients in their pages, a verifier of webhooks, the compiler of the TypeScript
-# client and the types of Next.js are npm packages.
+# The OIDC issuer of the tests, the emulator of Azure, Helm, the clients in their pages, a verifier of webhooks, the
+# compiler of the TypeScript client and the types of Next.js are npm packages.
 # Without npm or its registry, their tests are skipped.
 install_packages() {
     local folder
-    for folder in "${0%/*}/../server/tests/servers/oidc" "${0%/*}/../server/tests/deploy/helm" "${0%/*}/../server/tests/browser" "${0%/*}/../clients/typescript" "${0%/*}/../examples/nextjs"; do
+    for folder in "${0%/*}/../server/tests/servers/oidc" "${0%/*}/../server/tests/servers/azure" "${0%/*}/../server/tests/deploy/helm" "${0%/*}/../server/tests/browser" "${0%/*}/../clients/typescript" "${0%/*}/../examples/nextjs"; do
         # Anew, too, if a package was added since they were installed.
         if command -v npm >/dev/null && [ ! "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then
             # Optional packages are binaries of Next.js that no test needs.

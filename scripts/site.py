@@ -47,6 +47,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
         "how-to/agents.md",
         "how-to/s3.md",
         "how-to/google-cloud-storage.md",
+        "how-to/azure.md",
         "how-to/clamd.md",
         "how-to/hash-lists.md",
         "how-to/icap.md",

@@ -25,6 +25,7 @@ def main() -> None:
     # Sluice signs with botocore and asks for no service of it; zstandard has two backends and takes the other one.
     unread += [path for path in PACKAGES.glob("botocore/data/*") if path.is_dir()]
     unread += PACKAGES.glob("zstandard/_cffi*.so")
+    unread += PACKAGES.glob("olefile/olefile2.py")  # of Python 2: it cannot be compiled
     unread += [path for path in PACKAGES.rglob("*") if path.is_dir() and path.name in {"test", "tests", "__pycache__"}]
     unread += [path for path in PACKAGES.rglob("*") if path.suffix in SOURCES]
     for path in unread:

@@ -19,6 +19,7 @@ from tests.db.migrated import Migrated
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
 from tests.scheduling import ServerScheduling, setup_of, setups_for
+from tests.servers.azurite import Azurite
 from tests.servers.clamd import Clamd
 from tests.servers.fake_gcs import FakeGcs
 from tests.servers.postgres import Postgres
@@ -79,6 +80,12 @@ def gateway(shared_servers: SharedServers) -> RadosGateway:
 @pytest.fixture(scope="session")
 def gcs(shared_servers: SharedServers) -> FakeGcs:
     server: FakeGcs = shared_servers.get("gcs")
+    return server
+
+
+@pytest.fixture(scope="session")
+def azurite(shared_servers: SharedServers) -> Azurite:
+    server: Azurite = shared_servers.get("azurite")
     return server
 
 

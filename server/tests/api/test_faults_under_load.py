@@ -17,7 +17,8 @@ import pytest
 from tests.load import assert_downloadable, uploading_clients
 from tests.recovery.audit_command import run_audit
 from tests.scanning.waiting import until
-from tests.servers.fake_gcs import FakeGcs, service_account_key
+from tests.servers.azurite import Azurite
+from tests.servers.fake_gcs import FakeGcs
 from tests.servers.faults import Fault, FaultProxy, fault_proxy
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
@@ -28,7 +29,7 @@ from tests.service import ApiClient, Deployment, running_service
 SECONDS = float(os.environ.get("SLUICE_TEST_FAULT_SECONDS", "0"))
 """Duration of each fault; 0 is the short run."""
 STORE = os.environ.get("SLUICE_TEST_STORE", "s3")
-"""`s3`: a bucket of the tenant in S3. `gcs`: a bucket with Google's API that is the platform's store."""
+"""`s3`: a bucket of the tenant in S3. `azurite`, `gcs`: a container of Azure or a bucket of Google for the platform."""
 BACKENDS = ("postgres", STORE, "redis")
 SHORT = [("postgres", Fault.DOWN), (STORE, Fault.BLACK_HOLE), ("redis", Fault.DOWN)]
 FAULTS = [fault for fault in Fault if fault not in {Fault.NONE, Fault.NO_END}]
@@ -67,7 +68,7 @@ def proxied(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ProxiedService]:
-    store: RadosGateway | FakeGcs = request.getfixturevalue("gateway" if STORE == "s3" else STORE)
+    store: RadosGateway | Azurite | FakeGcs = request.getfixturevalue("gateway" if STORE == "s3" else STORE)
     ends = [f"http://127.0.0.1:{postgres.port}", store.endpoint, f"http://127.0.0.1:{redis_server.port}"]
     with (
         in_a_thread(fault_proxy(ends[0])) as first,
@@ -83,13 +84,12 @@ def proxied(
         }
         url = postgres.createdb().replace("+asyncpg", "").replace(f":{postgres.port}/", f":{first.port}/")
         folder: Path = tmp_path_factory.mktemp("faults")
-        bucket = store.fresh_bucket()
         if isinstance(store, RadosGateway):
-            deployment = Deployment("faults", folder, url, settings, replace(store, endpoint=second.endpoint), bucket)
+            at = replace(store, endpoint=second.endpoint)
+            deployment = Deployment("faults", folder, url, settings, at, store.fresh_bucket())
         else:
-            of_google = {"STORAGE_URL": f"gs://{bucket}", "STORAGE_ENDPOINT": second.endpoint}
-            of_google["STORAGE_SECRET"] = service_account_key()
-            deployment = Deployment("faults", folder, url, settings | of_google)
+            own = store.platform_settings() | {"STORAGE_ENDPOINT": second.endpoint}
+            deployment = Deployment("faults", folder, url, settings | own)
         with running_service(deployment, **SHORT_TIMEOUTS) as service:
             client = service.new_client().with_store()
             context = client.create_context(upload_rate_limit={"max_uploads": 10_000, "window_seconds": 1})

@@ -1,5 +1,6 @@
 """What may be said of a new bucket of each provider, and what is answered to anything else."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sluice.api.error_responses import describe
 from sluice.api.schemas.buckets import AddAzureBucket, AddGcsBucket, AnyNewBucket
+from sluice.buckets import BucketProbe, ProbedStep
 from sluice.storage import AzureSettings, FieldRefused, GcsSettings, S3Settings, settings_of, values_of
 
 BODY: TypeAdapter[Any] = TypeAdapter(AnyNewBucket)
@@ -88,3 +90,10 @@ def test_credentials_of_a_bucket_can_change_into_another_kind_of_the_same_provid
     for settings, field in ((S3Settings("A", "r"), "sas_token"), (client, "access_key_id")):
         with pytest.raises(FieldRefused, match="unknown field"):
             settings.rotated({field: "x"})
+
+
+def test_a_probe_is_read_back_with_its_remarks_also_one_that_was_kept_before_there_were_any() -> None:
+    probe = BucketProbe(datetime(2026, 1, 2, tzinfo=UTC), (ProbedStep("write", "No.", "403"),), ("It expires soon.",))
+    assert BucketProbe.from_json(probe.to_json()) == probe
+    kept = {name: value for name, value in probe.to_json().items() if name != "remarks"}
+    assert BucketProbe.from_json(kept).remarks == ()

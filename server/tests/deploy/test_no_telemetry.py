@@ -17,6 +17,8 @@ NAMED_ONLY = re.compile(
     r"(localhost|127\.0\.0\.1|0\.0\.0\.0|.*\.?example(\.(com|org))?|.*\.invalid|www\.w3\.org|schemas\..*|purl\.org"
     r"|openoffice\.org|ns\.adobe\.com"
     r"|www|host|purl\.oclc\.org|www\.idpf\.org|www\.standardwebhooks\.com|www\.eicar\.org|tus\.io|iana\.org"
+    # called for a container of Azure that a client of a directory opens
+    r"|login\.microsoftonline\.(com|us)|login\.partner\.microsoftonline\.cn"
     # names of what editors write into SVG
     r"|www\.inkscape\.org|sodipodi\.sourceforge\.net|www\.bohemiancoding\.com|creativecommons\.org|web\.resource\.org"
     r"|www\.serif\.com|(xmlns\.)?boxy-svg\.com|vectornator\.io|www\.figma\.com)"

@@ -25,6 +25,7 @@ from tests.repository import IMPORT_PATH
 from tests.required import require
 from tests.rows import each_row
 from tests.servers import free_port
+from tests.servers.azurite import Azurite
 from tests.servers.clamd import running_clamd
 from tests.servers.fake_gcs import FakeGcs, service_account_key
 from tests.servers.oidc_provider import running_oidc_provider
@@ -141,6 +142,13 @@ def real_values(
             (tmp_path / "key.json").write_text(service_account_key())
             (tmp_path / "key.json").chmod(0o600)
             values["/etc/sluice/key.json"] = str(tmp_path / "key.json")
+        if page.stem == "azure":
+            azurite: Azurite = request.getfixturevalue("azurite")
+            container = azurite.fresh_container()
+            values["https://acmeuploads.blob.core.windows.net"] = azurite.endpoint
+            values["=acmeuploads.blob.core.windows.net"] = "=" + azurite.endpoint.removeprefix("http://")
+            values["sluice-files"] = container
+            values["SAS-TOKEN"] = azurite.sas(container)
         if page.stem == "oidc":
             (tmp_path / "oidc").mkdir()
             issuer = stack.enter_context(running_oidc_provider(tmp_path / "oidc"))

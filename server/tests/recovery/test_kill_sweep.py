@@ -3,7 +3,8 @@
 Files are scanned by YARA rules, compared with a hash list and judged by an external check. The short form dies once at
 every failpoint, the two setups of the contract tests taking turns, and checks after four kills. `make kill-sweep KILLS=n`
 dies n times at every failpoint of every place, scans with clamd and ICAP too, and checks after each.
-`SLUICE_TEST_PLACES=sqlite-gcs` chooses the places, also one with Google's API as the platform's store.
+`SLUICE_TEST_PLACES=sqlite-azure` chooses the places, also one whose platform's store is a container of Azure, or a bucket
+of Google (`sqlite-gcs`).
 """
 
 import itertools
@@ -21,7 +22,8 @@ from tests.events.receiver import Received, Receiver, running_receiver
 from tests.recovery.sweep import LURE, Sweep
 from tests.run_length import amount
 from tests.scanning.members import IcapMember, running_members
-from tests.servers.fake_gcs import FakeGcs, service_account_key
+from tests.servers.azurite import Azurite
+from tests.servers.fake_gcs import FakeGcs
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
 from tests.service import Deployment
@@ -91,15 +93,6 @@ def engines(tmp_path: Path) -> Iterator[Mapping[str, str]]:
         }
 
 
-def google_settings(gcs: FakeGcs) -> dict[str, str]:
-    """Return the settings of a bucket of Google that is the platform's store."""
-    return {
-        "STORAGE_URL": f"gs://{gcs.fresh_bucket()}",
-        "STORAGE_ENDPOINT": gcs.endpoint,
-        "STORAGE_SECRET": service_account_key(),
-    }
-
-
 @pytest.fixture
 def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engines: Mapping[str, str]) -> Deployment:
     database, store = where.split("-")
@@ -111,8 +104,12 @@ def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engin
         url = postgres.createdb().replace("+asyncpg", "")
     if store == "local":
         return Deployment(where, tmp_path, url, settings)
+    if store == "azure":
+        azurite: Azurite = request.getfixturevalue("azurite")
+        return Deployment(where, tmp_path, url, settings | azurite.platform_settings())
     if store == "gcs":
-        return Deployment(where, tmp_path, url, settings | google_settings(request.getfixturevalue("gcs")))
+        gcs: FakeGcs = request.getfixturevalue("gcs")
+        return Deployment(where, tmp_path, url, settings | gcs.platform_settings())
     gateway: RadosGateway = request.getfixturevalue("gateway")
     settings["BUCKET_ENDPOINT_HOSTS"] = gateway.endpoint.removeprefix("http://")
     return Deployment(where, tmp_path, url, settings, gateway, gateway.create_bucket(f"test-{secrets.token_hex(8)}"))

@@ -42,6 +42,14 @@ class FakeGcs:
         """Create a bucket that no other test uses and return its name."""
         return self.create_bucket(f"test-{secrets.token_hex(8)}")
 
+    def platform_settings(self) -> dict[str, str]:
+        """Return the settings of a service whose platform's store is a fresh bucket."""
+        return {
+            "STORAGE_URL": f"gs://{self.fresh_bucket()}",
+            "STORAGE_ENDPOINT": self.endpoint,
+            "STORAGE_SECRET": service_account_key(),
+        }
+
     def objects(self, bucket: str) -> list[dict[str, Any]]:
         """Return the objects in a bucket (at most 1,000), in order of their names."""
         found = httpx.get(f"{self.endpoint}/storage/v1/b/{bucket}/o", trust_env=False).raise_for_status().json()

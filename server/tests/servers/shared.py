@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
+from tests.servers.azurite import running_azurite
 from tests.servers.clamd import LARGEST, running_clamd
 from tests.servers.fake_gcs import running_fake_gcs
 from tests.servers.postgres import Postgres, running_postgres
@@ -47,6 +48,7 @@ class OwnedServers:
             "postgres": _postgres,
             "gateway": running_radosgw,
             "gcs": running_fake_gcs,
+            "azurite": running_azurite,
             "redis": running_redis,
             "clamd": running_clamd,
             "large_clamd": partial(running_clamd, options=LARGEST),

@@ -3,20 +3,25 @@
 import hashlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sluice.storage import PROBES, Connection, ObjectStore, StoreError
+from sluice.storage import PROBES, AzureSettings, Connection, ObjectStore, StoreError
+from sluice.storage.azure.store import AzureStore, open_container
 from sluice.storage.gcs.store import GcsStore
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.store import S3Store
 from sluice_inspect.sandbox.sealed import Sealed
+from tests.servers.azurite import Azurite
 from tests.servers.fake_gcs import FakeGcs, service_account_key
 from tests.servers.radosgw import RadosGateway
 
 Seal = Callable[[bytes], Sealed]
 MakeS3 = Callable[..., S3Store]
+MakeAzure = Callable[..., AzureStore]
 MakeGcs = Callable[..., GcsStore]
 
 
@@ -72,6 +77,33 @@ def s3_store(make_s3: MakeS3) -> S3Store:
 
 
 @pytest.fixture
+def container(azurite: Azurite) -> str:
+    return azurite.fresh_container()
+
+
+@pytest.fixture
+async def make_azure(azurite: Azurite, container: str) -> AsyncIterator[MakeAzure]:
+    """Make a store in the container of the test; named arguments replace single settings. Closed when the test ends.
+
+    Those of `Connection` are settings too, and `secret`, which the account key is.
+    """
+    stores: list[AzureStore] = []
+
+    def made(**changed: Any) -> AzureStore:
+        secret = changed.pop("secret", azurite.key)
+        of_connection = {each.name: changed.pop(each.name) for each in fields(Connection) if each.name in changed}
+        place = {"account": azurite.account, "credential": "account_key", "endpoint_url": azurite.endpoint}
+        name = changed.pop("container", container)
+        connection = Connection(**({"probe_folder": PROBES} | of_connection))
+        stores.append(open_container(AzureSettings(**(place | changed)), name, secret, connection))
+        return stores[-1]
+
+    yield made
+    for store in stores:
+        await store.aclose()
+
+
+@pytest.fixture
 def gcs_bucket(gcs: FakeGcs) -> str:
     return gcs.fresh_bucket()
 
@@ -94,11 +126,16 @@ async def make_gcs(gcs: FakeGcs, gcs_bucket: str) -> AsyncIterator[MakeGcs]:
 
 
 @pytest.fixture
+def azure_store(make_azure: MakeAzure) -> AzureStore:
+    return make_azure()
+
+
+@pytest.fixture
 def gcs_store(make_gcs: MakeGcs) -> GcsStore:
     return make_gcs()
 
 
-@pytest.fixture(params=["local", "s3_store", "gcs_store"])
+@pytest.fixture(params=["local", "s3_store", "azure_store", "gcs_store"])
 def store(request: pytest.FixtureRequest) -> ObjectStore:
     """Each store in turn: all fulfil the contract."""
     found: ObjectStore = request.getfixturevalue(request.param)

@@ -12,9 +12,8 @@ import traceback
 import pytest
 
 from sluice.kit.health import EngineState
-from sluice.storage import ObjectStore, PresignsDownloads, StoreError, StoreFull
+from sluice.storage import ObjectStore, PresignsDownloads, StoreError, StoreFull, parts
 from sluice.storage.protocol import Timeouts
-from sluice.storage.s3 import puts
 from sluice.storage.s3.store import S3Store
 from tests.rows import each_row
 from tests.servers import free_port
@@ -152,7 +151,7 @@ async def test_upload_is_aborted_when_it_is_cancelled(
     s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered, proceed = threading.Event(), threading.Event()
-    read_exactly = puts.read_exactly
+    read_exactly = parts.read_exactly
 
     def slow(fd: int, count: int, offset: int) -> bytes:
         if offset > 8 * MIB:
@@ -160,7 +159,7 @@ async def test_upload_is_aborted_when_it_is_cancelled(
             proceed.wait(10)
         return read_exactly(fd, count, offset)
 
-    monkeypatch.setattr(puts, "read_exactly", slow)
+    monkeypatch.setattr(parts, "read_exactly", slow)
     put = asyncio.create_task(s3_store.put("a", seal(bytes(30 * MIB)), content_type="text/plain"))
     await asyncio.to_thread(entered.wait, 10)
     assert gateway.unfinished_uploads(bucket) == ["a"]

@@ -23,10 +23,11 @@ class ProbedStep:
 
 @dataclass(frozen=True, slots=True)
 class BucketProbe:
-    """What was found when a bucket was tried out at `at`: the steps up to the first one that failed."""
+    """What was found when a bucket was tried out at `at`: the steps up to the first one that failed, and remarks."""
 
     at: datetime
     steps: tuple[ProbedStep, ...]
+    remarks: tuple[str, ...] = ()
 
     @property
     def failed(self) -> ProbedStep | None:
@@ -36,11 +37,13 @@ class BucketProbe:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Return the probe that `to_json` has written."""
-        return cls(datetime.fromisoformat(value["at"]), tuple(ProbedStep(**step) for step in value["steps"]))
+        steps = tuple(ProbedStep(**step) for step in value["steps"])
+        return cls(datetime.fromisoformat(value["at"]), steps, tuple(value.get("remarks", ())))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it is stored."""
-        return {"at": self.at.isoformat(), "steps": [asdict(step) for step in self.steps]}
+        steps = [asdict(step) for step in self.steps]
+        return {"at": self.at.isoformat(), "steps": steps, "remarks": list(self.remarks)}
 
 
 @dataclass(frozen=True, slots=True)

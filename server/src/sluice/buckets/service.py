@@ -17,7 +17,7 @@ from sluice.errors import BucketBound, BucketExists, BucketInactive, DefaultBuck
 from sluice.kit.cipher import Sealer
 from sluice.kit.clock import Clock, utc_now
 from sluice.kit.ids import new_id
-from sluice.storage import FieldRefused, ProviderSettings, StoreError
+from sluice.storage import FieldRefused, MakesRemarks, ProviderSettings, StoreError
 
 _BATCH: Final = 100
 _OWN: Final = frozenset({"name", "is_active"})  # of what can be changed, that which is no credential
@@ -243,6 +243,7 @@ class Buckets:
     async def _probe_steps(self, bucket: Bucket, *, sends_requests: bool = True) -> BucketProbe:
         """Try a bucket out; the first step that fails is the last one."""
         begun: list[str] = []
+        remarks: tuple[str, ...] = ()
         try:
             begun.append("endpoint")
             endpoint_url = bucket.settings.endpoint_url
@@ -254,6 +255,7 @@ class Buckets:
             try:
                 if sends_requests:
                     await store.probe(begun.append)
+                    remarks = tuple(store.remarks) if isinstance(store, MakesRemarks) else ()
             finally:
                 await store.aclose()
         except EndpointRefused as fault:
@@ -261,7 +263,7 @@ class Buckets:
         except StoreError as fault:
             failed = ProbedStep(begun.pop(), str(fault), fault.answer)
         else:
-            return BucketProbe(self._clock(), tuple(map(ProbedStep, begun)))
+            return BucketProbe(self._clock(), tuple(map(ProbedStep, begun)), remarks)
         return BucketProbe(self._clock(), (*map(ProbedStep, begun), failed))
 
 

@@ -286,6 +286,16 @@ class ListsObjects(Protocol):
 
 
 @runtime_checkable
+class MakesRemarks(Protocol):
+    """A store whose probe finds what is no failure, and what an operator should know."""
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What the last probe found, as sentences."""
+        ...
+
+
+@runtime_checkable
 class PresignsDownloads(Protocol):
     """A store that issues download links of its own. Links of other stores are signed and served by the service."""
 

@@ -74,9 +74,9 @@ class AzureSettings(ProviderSettings):
 
     def connect(self, bucket: str, secret: str, connection: Connection) -> ObjectStore:
         """Return the container's store, whose client library is loaded now."""
-        from sluice.storage.azure.store import AzureStore  # noqa: PLC0415
+        from sluice.storage.azure.store import open_container  # noqa: PLC0415
 
-        return AzureStore(self, bucket, secret, connection)
+        return open_container(self, bucket, secret, connection)
 
 
 def credential_of(sent: Mapping[str, str]) -> AzureCredential:

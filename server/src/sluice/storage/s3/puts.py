@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
 from obstore.store import S3Store as Client
 
 from sluice.kit.completion import run_to_completion
-from sluice.kit.failpoints import failpoint
+from sluice.storage.parts import PartReader, SpeculativePartReader, read_exactly
 from sluice.storage.protocol import StoreError
 from sluice.storage.s3.errors import FOREIGN, parse_failure, safe_cause, to_store_error
 from sluice.storage.s3.small_puts import PutOutcome, SmallPuts
@@ -116,7 +116,7 @@ class S3Writer:
         await run_to_completion(client.put_async(key, body, attributes=attributes, mode="create", use_multipart=False))
 
     async def _put_in_parts(
-        self, key: str, parts: "PartReader", attributes: dict[str, str], allowed: "asyncio.Future[bool] | None"
+        self, key: str, parts: PartReader, attributes: dict[str, str], allowed: "asyncio.Future[bool] | None"
     ) -> None:
         client = await self._open()
         # The library cannot complete a multipart upload with `If-None-Match`. Keys are never reused, so a look-up is
@@ -149,81 +149,3 @@ class S3Writer:
         except FOREIGN as error:
             raise to_store_error(error, "read objects") from safe_cause(error)
         return found.meta["size"] == size and found.attributes.get("sluice-put") == mark
-
-
-class PartReader:
-    """Iterates over the bytes of the descriptor `fd` in parts of `part_bytes`.
-
-    An iterator that raises makes the library abort the upload; both `stop` and a file that ends early do so. The
-    library iterates in a thread of its own.
-    """
-
-    def __init__(self, fd: int, size: int, part_bytes: int) -> None:
-        self._fd = fd
-        self.size = size
-        self._part_bytes = part_bytes
-        self._offset = 0
-        self._stopped = False
-
-    def stop(self) -> None:
-        """Make the next step raise."""
-        self._stopped = True
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        if self._stopped:
-            raise StoreError("The upload was cancelled.")
-        if self._offset == self.size:
-            raise StopIteration
-        if self._offset:
-            failpoint("parts.read")
-        part = read_exactly(self._fd, min(self._part_bytes, self.size - self._offset), self._offset)
-        self._offset += len(part)
-        return part
-
-
-class SpeculativePartReader:
-    """The same parts for an upload that is completed only once `allowed`; `on_last` is awaited after the last part."""
-
-    # Asynchronous, because the library then iterates on the event loop: waiting there blocks none of its few threads.
-
-    def __init__(
-        self, parts: PartReader, allowed: "asyncio.Future[bool]", on_last: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._parts = parts
-        self._allowed = allowed
-        self._on_last = on_last
-
-    def stop(self) -> None:
-        """Make the next step raise, also one that waits to be allowed."""
-        self._parts.stop()
-        if not self._allowed.done():
-            self._allowed.set_result(False)
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        part = await asyncio.to_thread(next, self._parts, None)
-        if part is not None:
-            return part
-        await self._on_last()
-        if not await self._allowed:
-            raise StoreError("The upload was not allowed.")
-        raise StopAsyncIteration
-
-
-def read_exactly(fd: int, count: int, offset: int) -> bytes:
-    """Return `count` bytes at `offset`; raise `StoreError` when there are fewer."""
-    try:
-        found = os.pread(fd, count, offset)
-        while len(found) < count:  # a read returns at most 2 GiB, and less when a signal interrupts it
-            more = os.pread(fd, count - len(found), offset + len(found))
-            if not more:
-                raise StoreError("The received bytes ended before their stated size.")
-            found += more
-    except OSError as error:
-        raise StoreError(f"The received bytes cannot be read: {os.strerror(error.errno or 0)}.") from error
-    return found
