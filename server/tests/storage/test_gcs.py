@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from sluice.kit.health import EngineState
-from sluice.storage import FieldRefused, GcsSettings, PresignsDownloads, StoreError, StoreFull
+from sluice.storage import FieldRefused, GcsSettings, MakesRemarks, PresignsDownloads, StoreError, StoreFull
 from sluice.storage.gcs import client, credentials, puts
 from sluice.storage.gcs.store import GcsStore
 from sluice.storage.protocol import Timeouts
@@ -411,6 +411,16 @@ async def test_bucket_in_which_nothing_can_be_deleted_is_refused(
     google.interfere = answers(("GET", "iamConfiguration", Answer(200, json.dumps(settings).encode())))
     await all_fail([store.probe()], sentence)
     assert google.keys() == []
+
+
+async def test_what_keeps_deleted_files_is_remarked(store: GcsStore, google: Google) -> None:
+    settings = {"versioning": {"enabled": True}, "softDeletePolicy": {"retentionDurationSeconds": "604800"}}
+    google.interfere = answers(("GET", "iamConfiguration", Answer(200, json.dumps(settings).encode())))
+    await store.probe()
+    assert isinstance(store, MakesRemarks)
+    assert [remark.partition(":")[0] for remark in store.remarks] == ["Object versioning is on", "Soft delete is on"]
+    await store.probe()
+    assert store.remarks == []
 
 
 async def test_retention_that_may_not_be_seen_is_found_by_the_deletion(store: GcsStore, google: Google) -> None:

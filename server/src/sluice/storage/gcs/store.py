@@ -57,6 +57,12 @@ class GcsStore:
         self._writer = GcsWriter(self._client, connection.part_bytes, connection.timeouts.retries)
         self._probe_folder = connection.probe_folder
         self._breaker = CircuitBreaker(rest_seconds=connection.rest_seconds)
+        self._remarks: list[str] = []
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What the last probe found that is no failure, as sentences."""
+        return self._remarks
 
     def __repr__(self) -> str:
         return f"GcsStore({self._client.bucket!r}, {self._client.origin!r})"
@@ -291,11 +297,12 @@ class GcsStore:
     async def _check_settings(self) -> bool:
         """Raise `StoreError` if the bucket is not one for files that are deleted; return whether it may be public.
 
-        What the service account may not see is not checked.
+        Note what keeps them all the same. What the service account may not see is not checked.
         """
         bucket, policy = f"/storage/v1/b/{self._client.bucket}", dict[str, Any]()
         try:
-            found = await self._seen(bucket, "iamConfiguration,retentionPolicy,billing,defaultEventBasedHold")
+            fields = "iamConfiguration,retentionPolicy,billing,defaultEventBasedHold,versioning,softDeletePolicy"
+            found = await self._seen(bucket, fields)
             if self._client.asks_google:
                 policy = await self._seen(f"{bucket}/iam", "bindings")
         except RequestFailed as failure:
@@ -307,6 +314,13 @@ class GcsStore:
             raise StoreError("The bucket has a retention policy: files could not be deleted.")
         if found.get("defaultEventBasedHold"):
             raise StoreError("The bucket holds every new object: files could not be deleted.")
+        self._remarks = []
+        if _object(found, "versioning").get("enabled"):
+            self._remarks.append("Object versioning is on: the bucket keeps deleted files as noncurrent versions.")
+        if str(_object(found, "softDeletePolicy").get("retentionDurationSeconds", "0")) != "0":
+            self._remarks.append(
+                "Soft delete is on: Google keeps, and bills, deleted files for its retention duration."
+            )
         prevention = _object(found, "iamConfiguration").get("publicAccessPrevention")
         if prevention == "enforced" or not self._client.asks_google:
             return False
