@@ -70,11 +70,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale bench-scanner bench-stores slow-files
-=======
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock verdicts sanitise previews legible text-rules ocr document-kinds busy scans differential differential-files differential-readings fuzz manifests fuzz-edge security audit image wheel release sbom docs site clean venv venv-dev servers kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix browsers screenshots gallery clicks bench bench-profile bench-scale simulation bench-scanner slow-files
->>>>>>> stores
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock fuzz manifests fuzz-edge differential differential-files differential-readings security audit image wheel release sbom verdicts sanitise previews legible text-rules ocr document-kinds scans busy kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix bench bench-profile bench-scale simulation bench-scanner bench-stores slow-files browsers screenshots gallery clicks docs site clean venv venv-dev servers
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

