@@ -13,13 +13,13 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from sluice.kit.disposition import attachment
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.storage.common import CircuitBreaker, probe_store, validate_key
 from sluice.storage.gcs.client import READ_BYTES, GcsClient
 from sluice.storage.gcs.credentials import ServiceAccountKey
 from sluice.storage.gcs.errors import RequestFailed, failed_response, no_bucket
 from sluice.storage.gcs.puts import GcsWriter
+from sluice.storage.gcs.signatures import signed_link
 from sluice.storage.protocol import Connection, ListedObject, ObjectChanged, ProbeStep, StoreError, ignore_step
 from sluice_inspect.sandbox.sealed import Sealed
 
@@ -28,7 +28,6 @@ _LISTED: Final = 1000  # the most that Google lists with one request
 _BATCH: Final = 100  # the most that Google deletes with one request
 _SINGLE_DELETES: Final = 8  # at once, where the store does not delete a batch
 _HEALTH_SECONDS: Final = 5.0
-_LINK_SECONDS: Final = 7 * 24 * 3600  # the longest that Google takes
 _DELETED: Final = frozenset({200, 204})
 _READ: Final = frozenset({200, 206, 416})
 _RANGE: Final = re.compile(r"bytes (?:(\d{1,15})-(\d{1,15})|\*)/(\d{1,15})")
@@ -149,9 +148,14 @@ class GcsStore:
         Sends no request, but may be refused as one, because opening the URL sends one.
         """
         await self._client.check()
-        path = f"/{self._client.bucket}/{quote(validate_key(key), safe='/~')}"
-        query = {"response-content-disposition": attachment(filename), "response-content-type": content_type}
-        return self._client.key.signed_link(self._client.origin, path, query, expires_in=min(expires_in, _LINK_SECONDS))
+        return signed_link(
+            self._client.key,
+            self._client.origin,
+            f"/{self._client.bucket}/{quote(validate_key(key), safe='/~')}",
+            expires_in=expires_in,
+            filename=filename,
+            content_type=content_type,
+        )
 
     async def list_objects(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ListedObject]]:
         """Yield the objects below `prefix` after `after`, a thousand at a time; see the protocol."""
