@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.storage.common import CircuitBreaker, probe_store, validate_key
-from sluice.storage.gcs.client import READ_BYTES, GcsClient
+from sluice.storage.gcs.client import READ, READ_BYTES, GcsClient, read_range
 from sluice.storage.gcs.credentials import ServiceAccountKey
 from sluice.storage.gcs.errors import RequestFailed, failed_response, no_bucket
 from sluice.storage.gcs.puts import GcsWriter
@@ -29,8 +29,6 @@ _BATCH: Final = 100  # the most that Google deletes with one request
 _SINGLE_DELETES: Final = 8  # at once, where the store does not delete a batch
 _HEALTH_SECONDS: Final = 5.0
 _DELETED: Final = frozenset({200, 204})
-_READ: Final = frozenset({200, 206, 416})
-_RANGE: Final = re.compile(r"bytes (?:(\d{1,15})-(\d{1,15})|\*)/(\d{1,15})")
 _STATUS_LINE: Final = re.compile(rb"\s*HTTP/1\.1 ([1-5]\d\d)[^\n]*\n")
 _PART_ID: Final = re.compile(r"<?response-[^<>]*?(\d{1,3})>?")
 _EVERYONE: Final = frozenset({"allUsers", "allAuthenticatedUsers"})
@@ -221,25 +219,13 @@ class GcsStore:
         path, headers = self._client.object_path(validate_key(key)), {"Range": f"bytes={start}-{stop - 1}"}
         try:
             try:
-                response = await self._client.send("GET", path, {"alt": "media"}, headers=headers, expected=_READ)
+                response = await self._client.send("GET", path, {"alt": "media"}, headers=headers, expected=READ)
             except RequestFailed as failure:
                 await self._client.require_bucket(failure)
                 raise KeyError(key) from None
         except RequestFailed as failure:
             raise failure.to_store_error("read objects") from None
-        covered = _RANGE.fullmatch(response.headers.get("content-range", ""))
-        if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return b"", int(covered[3]) if covered else start  # the object ends at or before `start`
-        if response.status == HTTPStatus.OK and start == 0:  # a range that is the whole object
-            covered = _RANGE.fullmatch(f"bytes 0-{len(response.body) - 1}/{len(response.body)}")
-            if not response.body:
-                return b"", 0
-        if covered is None or covered[1] is None:
-            raise StoreError("The store sent other bytes than were asked for.")
-        size = int(covered[3])
-        if int(covered[1]) != start or len(response.body) != min(stop, size) - start:
-            raise StoreError("The store sent fewer bytes than it said.")
-        return response.body, size
+        return read_range(response.status, response.headers.get("content-range", ""), response.body, start, stop)
 
     async def _delete(self, key: str) -> None:
         try:
