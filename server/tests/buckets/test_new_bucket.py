@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -100,6 +101,21 @@ def test_credentials_of_a_bucket_can_change_into_another_kind_of_the_same_provid
     for settings, field in ((S3Settings("A", "r"), "sas_token"), (client, "access_key_id")):
         with pytest.raises(FieldRefused, match="unknown field"):
             settings.rotated({field: "x"})
+
+
+def test_bucket_of_google_for_the_platform_has_one_credential() -> None:
+    url, hmac = urlsplit("gs://intake"), HMAC | {"region": "us-east-1"}
+    assert GcsSettings.of_platform(url, hmac) == (
+        GcsSettings(None, access_key_id="GOOG1EXAMPLEEXAMPLE"),
+        "intake",
+        "secret-of-hmac",
+    )
+    assert GcsSettings.of_platform(url, {"secret": KEY})[2] == KEY
+    for given in ({}, hmac | {"secret": KEY}, {"access_key_id": "GOOG1"}, {"access_key_id": "GOOG1", "secret": KEY}):
+        with pytest.raises(
+            FieldRefused, match=r"SLUICE_STORAGE_SECRET, .* or an HMAC key as SLUICE_STORAGE_ACCESS_KEY_ID"
+        ):
+            GcsSettings.of_platform(url, given)
 
 
 def test_a_probe_is_read_back_with_its_remarks_also_one_that_was_kept_before_there_were_any() -> None:
