@@ -10,6 +10,8 @@ from tests.api.samples import noise
 from tests.deployments import Deployments
 from tests.scanning.waiting import until
 from tests.servers.fake_gcs import EMAIL, FakeGcs, service_account_key
+from tests.servers.google_xml import ACCESS_ID, running_google_xml
+from tests.servers.threads import in_a_thread
 from tests.service import running_service
 
 
@@ -48,3 +50,26 @@ def test_bucket_of_google_takes_files_until_it_is_gone(deployments: Deployments,
         for file_id in files:
             data(client.delete(f"/files/{file_id}"))
         assert until(lambda: gcs.keys(bucket) == [], 30)
+
+
+def test_bucket_of_google_is_opened_by_an_hmac_key(deployments: Deployments) -> None:
+    deployment = deployments.fresh("sqlite-local")
+    with in_a_thread(running_google_xml()) as google:
+        bucket = google.fresh_bucket()
+        settings = {"BUCKET_ENDPOINT_HOSTS": google.url.removeprefix("http://")}
+        with running_service(replace(deployment, settings={**deployment.settings, **settings})) as service:
+            client = service.new_client()
+            key = {"access_key_id": ACCESS_ID, "secret_access_key": google.secret}
+            body = {"provider": "gcs", "name": "a", "default_bucket": bucket, "endpoint_url": google.url}
+            refused = client.post(client.buckets, body | key | {"secret_access_key": "another"})
+            assert "The secret does not fit the access ID of the HMAC key" in refused.text
+            added = data(client.post(client.buckets, body | key), 201)
+            assert added["access_key_id"] == added["settings"]["access_key_id"] == f"{ACCESS_ID[:4]}…{ACCESS_ID[-4:]}"
+            context = client.create_context(max_file_size_mb=20)
+            for content in (noise(3000), noise(9 * 1024 * 1024)):  # in one request, and in parts
+                file_id = data(client.upload("a.zzz", content, context=context), 201)["file_id"]
+                link = data(client.get(f"/files/{file_id}"))["download_url"]
+                assert httpx.get(link, trust_env=False).content == content
+            data(client.patch(f"{client.buckets}/{added['config_id']}", key))
+            assert google.secret not in service.log.read_text(errors="replace")
+    assert (len(google.buckets[bucket]), google.uploads) == (2, {})
