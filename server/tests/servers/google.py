@@ -264,10 +264,12 @@ async def running_google(gcs: FakeGcs, bucket: str, key: str) -> AsyncIterator[G
 @asynccontextmanager
 async def listening(server: Answers) -> AsyncIterator[str]:
     """Answer requests until the block ends; yield the address of the server. No response to HEAD has a body."""
-    writers: set[asyncio.StreamWriter] = set()
+    served: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        served[task] = writer
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *lines = head.decode("latin-1").split("\r\n")[:-2]
@@ -287,7 +289,7 @@ async def listening(server: Answers) -> AsyncIterator[str]:
         except (OSError, EOFError):
             pass  # the client disconnected
         finally:
-            writers.discard(writer)
+            del served[task]
             writer.close()
 
     running = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024 * 1024)
@@ -295,6 +297,7 @@ async def listening(server: Answers) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}"
     finally:
         running.close()
-        for writer in tuple(writers):
+        for writer in served.values():
             writer.transport.abort()
+        await asyncio.gather(*served)
         await running.wait_closed()
