@@ -320,6 +320,7 @@ async def test_refusals_have_sentences(
     "method, permission",
     [
         ("PUT", "storage.objects.create"),
+        ("POST", "storage.multipartUploads.create"),
         ("GET", "storage.objects.list"),
         ("DELETE", "storage.objects.delete"),
     ],

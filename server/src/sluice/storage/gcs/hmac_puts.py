@@ -69,6 +69,15 @@ class HmacWriter:
                         return
             raise failure.to_store_error("write objects") from None
 
+    async def try_parts(self, key: str) -> None:
+        """Begin an upload in parts and abort it. Raise `StoreError` if the service account may not."""
+        upload = _Upload(self._client, key, fd=-1, size=0, part_bytes=self._part_bytes)
+        try:
+            await upload.begin({})
+            await upload.abort()
+        except RequestFailed as failure:
+            raise failure.to_store_error("send objects in parts") from None
+
     async def _put_large(
         self, key: str, sealed: Sealed, headers: Mapping[str, str], allowed: "asyncio.Future[bool] | None"
     ) -> None:

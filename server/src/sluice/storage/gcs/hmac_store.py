@@ -9,7 +9,6 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from http import HTTPStatus
 from typing import Final
 
 from sluice.kit.health import EngineHealth, EngineState
@@ -228,10 +227,10 @@ class HmacGcsStore:
                 query = following
 
     async def probe(self, begin: Callable[[ProbeStep], None] = ignore_step) -> None:
-        """Put, read and delete one small object in the probe folder.
+        """Put, read and delete one small object in the probe folder; begin, list and abort an upload in parts.
 
-        Raise `StoreError` also for a bucket that is public, or whose objects could not be deleted. Remark on versioning
-        if the service account may see whether it is on.
+        Raise `StoreError` also for a bucket that is public. Remark on versioning if the service account may see whether
+        it is on.
         """
         begin("lookup")
         self._remarks = []
@@ -244,7 +243,7 @@ class HmacGcsStore:
         else:
             if b"<Status>Enabled</Status>" in response.body:
                 self._remarks = ["Object versioning is on: the bucket keeps deleted files as noncurrent versions."]
-        await probe_store(self, self._probe_folder, begin, self._check_private)
+        await probe_store(self, self._probe_folder, begin, self._inspect)
 
     async def health(self) -> EngineHealth:
         """Return whether the bucket responds within five seconds. Never raises."""
@@ -285,15 +284,17 @@ class HmacGcsStore:
             raise StoreError(_NOT_GOOGLE)
         return response
 
-    async def _check_private(self, key: str) -> None:
-        """Raise `StoreError` if the object can be read without credentials."""
+    async def _inspect(self, key: str) -> None:
+        """Raise `StoreError` if the object can be read without credentials, or if none can be sent in parts."""
         try:
             await self._client.send("GET", key, anonymous=True)
         except RequestFailed as failure:
-            if failure.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-                return
-            raise failure.to_store_error("read objects") from None
-        raise StoreError("The bucket is public: anyone on the internet can read its objects.")
+            if failure.is_outage:
+                raise failure.to_store_error("read objects") from None
+        else:
+            raise StoreError("The bucket is public: anyone on the internet can read its objects.")
+        await self._writer.try_parts(key)
+        await self._list({"uploads": "", "max-uploads": "1"}, "ListMultipartUploadsResult")
 
 
 def _listed(entry: str) -> ListedObject:
