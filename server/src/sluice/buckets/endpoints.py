@@ -75,7 +75,9 @@ def require_allowed(endpoint_url: str, allowed_hosts: Collection[str]) -> None:
     named = f"{host}:{port or (443 if parts.scheme == 'https' else 80)}"
     listed = {entry.lower() for entry in allowed_hosts}
     if host not in listed and named not in listed:
-        raise EndpointRefused("this host is not among those that the operator allows; leave endpoint_url out for AWS")
+        raise EndpointRefused(
+            "this host is not among those that the operator allows; leave endpoint_url out for the provider's own"
+        )
 
 
 async def addresses_of(host: str) -> Collection[str]:

@@ -29,12 +29,28 @@ class AzureSettings(ProviderSettings):
             "endpoint_url", "Endpoint", "Empty: the public cloud. Only hosts that the operator allows.", False
         ),
         ProviderField(
-            "account_key", "Account key", "One of the three.", False, max_length=128, secret=True, rotates=True
+            "account_key",
+            "Account key",
+            "Or a SAS token, or a client.",
+            False,
+            max_length=128,
+            secret=True,
+            rotates=True,
         ),
-        ProviderField("sas_token", "SAS token", "Or this.", False, max_length=1000, secret=True, rotates=True),
-        ProviderField("directory_id", "Directory (tenant) ID", "Or a client.", False, max_length=36, rotates=True),
-        ProviderField("client_id", "Application (client) ID", "", False, max_length=36, rotates=True),
-        ProviderField("client_secret", "Client secret", "", False, max_length=500, secret=True, rotates=True),
+        ProviderField(
+            "sas_token", "SAS token", "For the container: rcwdl.", False, max_length=1000, secret=True, rotates=True
+        ),
+        ProviderField("directory_id", "Directory (tenant) ID", "Of a client.", False, max_length=36, rotates=True),
+        ProviderField("client_id", "Application (client) ID", "Of a client.", False, max_length=36, rotates=True),
+        ProviderField(
+            "client_secret",
+            "Client secret",
+            "Of a client: the value, not its ID.",
+            False,
+            max_length=500,
+            secret=True,
+            rotates=True,
+        ),
     )
 
     account: str
