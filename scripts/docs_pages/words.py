@@ -207,7 +207,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
     "UpdateContext": {"status": "An inactive context takes no uploads."},
     "AddBucket": _OF_A_BUCKET | {"access_key_id": "Access key of the bucket."},
     "AddAzureBucket": _OF_A_BUCKET | {"client_id": "Application (client) ID, with its `directory_id`."},
-    "AddGcsBucket": _OF_A_BUCKET,
+    "AddGcsBucket": _OF_A_BUCKET | {"access_key_id": "Access ID of an HMAC key, with its `secret_access_key`."},
     "UpdateBucket": {
         "name": "A label, unique within the tenant.",
         "access_key_id": "Changes together with `secret_access_key`: send both.",

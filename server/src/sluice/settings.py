@@ -199,7 +199,9 @@ class Settings(BaseSettings):
     storage_endpoint: HttpUrl | None = Field(
         None, description="Address of that bucket's service, if it is not AWS, the public cloud of Azure, or Google."
     )
-    storage_access_key_id: str | None = Field(None, description="Access key of that bucket, if it is one of S3.")
+    storage_access_key_id: str | None = Field(
+        None, description="Access key of that bucket, if it is one of S3, or HMAC key, if it is one of Google."
+    )
     storage_secret_access_key: SecretStr | None = Field(None, description="Secret of that access key.")
     storage_secret: SecretStr | None = Field(
         None,

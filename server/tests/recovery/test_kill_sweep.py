@@ -4,7 +4,7 @@ Files are scanned by YARA rules, compared with a hash list and judged by an exte
 every failpoint, the two setups of the contract tests taking turns, and checks after four kills. `make kill-sweep KILLS=n`
 dies n times at every failpoint of every place, scans with clamd and ICAP too, and checks after each.
 `SLUICE_TEST_PLACES=sqlite-azure` chooses the places, also one whose platform's store is a container of Azure, or a bucket
-of Google (`sqlite-gcs`).
+of Google (`sqlite-gcs`; `sqlite-gcshmac` by an HMAC key).
 """
 
 import itertools
@@ -24,8 +24,10 @@ from tests.run_length import amount
 from tests.scanning.members import IcapMember, running_members
 from tests.servers.azurite import Azurite
 from tests.servers.fake_gcs import FakeGcs
+from tests.servers.google_xml import GoogleXml, running_google_xml
 from tests.servers.postgres import Postgres
 from tests.servers.radosgw import RadosGateway
+from tests.servers.threads import in_a_thread
 from tests.service import Deployment
 
 KILLS = amount("KILLS", short=0, full=9)
@@ -94,6 +96,12 @@ def engines(tmp_path: Path) -> Iterator[Mapping[str, str]]:
 
 
 @pytest.fixture
+def google_xml() -> Iterator[GoogleXml]:
+    with in_a_thread(running_google_xml()) as running:
+        yield running
+
+
+@pytest.fixture
 def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engines: Mapping[str, str]) -> Deployment:
     database, store = where.split("-")
     settings = dict(engines)
@@ -110,6 +118,9 @@ def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engin
     if store == "gcs":
         gcs: FakeGcs = request.getfixturevalue("gcs")
         return Deployment(where, tmp_path, url, settings | gcs.platform_settings())
+    if store == "gcshmac":
+        google: GoogleXml = request.getfixturevalue("google_xml")
+        return Deployment(where, tmp_path, url, settings | google.platform_settings())
     gateway: RadosGateway = request.getfixturevalue("gateway")
     settings["BUCKET_ENDPOINT_HOSTS"] = gateway.endpoint.removeprefix("http://")
     return Deployment(where, tmp_path, url, settings, gateway, gateway.create_bucket(f"test-{secrets.token_hex(8)}"))

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import httpx
@@ -49,6 +49,14 @@ class Answer:
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Answers(Protocol):
+    """What `listening` asks. A test may replace its method."""
+
+    async def answer(self, seen: Seen) -> Answer:
+        """Return the response to a request."""
+        ...
 
 
 def refusal(status: int, reason: str, message: str) -> Answer:
@@ -248,10 +256,20 @@ def _has_its_md5(seen: Seen) -> bool:
 async def running_google(gcs: FakeGcs, bucket: str, key: str) -> AsyncIterator[Google]:
     """Run a server that knows one service account, by its key, until the block ends."""
     google = Google(gcs, key, bucket)
-    writers: set[asyncio.StreamWriter] = set()
+    async with listening(google) as google.url:
+        google.token_url = f"{google.url}/token"
+        yield google
+
+
+@asynccontextmanager
+async def listening(server: Answers) -> AsyncIterator[str]:
+    """Answer requests until the block ends; yield the address of the server. No response to HEAD has a body."""
+    served: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        served[task] = writer
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *lines = head.decode("latin-1").split("\r\n")[:-2]
@@ -260,26 +278,26 @@ async def running_google(gcs: FakeGcs, bucket: str, key: str) -> AsyncIterator[G
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 url = urlsplit(target)
                 query = dict(parse_qsl(url.query, keep_blank_values=True))
-                answer = await google.answer(Seen(method, url.path, query, headers, body, target))
-                if not answer.status:
+                found = await server.answer(Seen(method, url.path, query, headers, body, target))
+                if not found.status:
                     return
-                sent = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
-                length = f"Content-Length: {len(answer.body)}\r\n"
-                writer.write(f"HTTP/1.1 {answer.status} X\r\n{sent}{length}\r\n".encode("latin-1") + answer.body)
+                sent = "".join(f"{name}: {value}\r\n" for name, value in found.headers.items())
+                length = f"Content-Length: {len(found.body)}\r\n"
+                written = b"" if method == "HEAD" else found.body
+                writer.write(f"HTTP/1.1 {found.status} X\r\n{sent}{length}\r\n".encode("latin-1") + written)
                 await writer.drain()
         except (OSError, EOFError):
             pass  # the client disconnected
         finally:
-            writers.discard(writer)
+            del served[task]
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024 * 1024)
-    google.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    google.token_url = f"{google.url}/token"
+    running = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1024 * 1024)
     try:
-        yield google
+        yield f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}"
     finally:
-        server.close()
-        for writer in tuple(writers):
+        running.close()
+        for writer in served.values():
             writer.transport.abort()
-        await server.wait_closed()
+        await asyncio.gather(*served)
+        await running.wait_closed()

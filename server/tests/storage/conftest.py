@@ -11,18 +11,21 @@ import pytest
 
 from sluice.storage import PROBES, AzureSettings, Connection, ObjectStore, StoreError
 from sluice.storage.azure.store import AzureStore, open_container
+from sluice.storage.gcs.hmac_store import HmacGcsStore
 from sluice.storage.gcs.store import GcsStore
 from sluice.storage.local.store import LocalStore
 from sluice.storage.s3.store import S3Store
 from sluice_inspect.sandbox.sealed import Sealed
 from tests.servers.azurite import Azurite
 from tests.servers.fake_gcs import FakeGcs, service_account_key
+from tests.servers.google_xml import ACCESS_ID, GoogleXml, running_google_xml
 from tests.servers.radosgw import RadosGateway
 
 Seal = Callable[[bytes], Sealed]
 MakeS3 = Callable[..., S3Store]
 MakeAzure = Callable[..., AzureStore]
 MakeGcs = Callable[..., GcsStore]
+MakeHmac = Callable[..., HmacGcsStore]
 
 
 @pytest.fixture
@@ -135,7 +138,41 @@ def gcs_store(make_gcs: MakeGcs) -> GcsStore:
     return make_gcs()
 
 
-@pytest.fixture(params=["local", "s3_store", "azure_store", "gcs_store"])
+@pytest.fixture
+async def google_xml() -> AsyncIterator[GoogleXml]:
+    async with running_google_xml() as running:
+        yield running
+
+
+@pytest.fixture
+async def make_hmac(google_xml: GoogleXml) -> AsyncIterator[MakeHmac]:
+    """Make a store in a bucket that an HMAC key opens; named arguments replace single settings. Closed in the end."""
+    stores: list[HmacGcsStore] = []
+    own = google_xml.fresh_bucket()
+
+    def made(
+        *,
+        bucket: str = own,
+        access_id: str = ACCESS_ID,
+        secret: str = google_xml.secret,
+        endpoint: str | None = google_xml.url,
+        **changed: object,
+    ) -> HmacGcsStore:
+        connection = Connection(**({"probe_folder": PROBES} | changed))  # type: ignore[arg-type]  # different types
+        stores.append(HmacGcsStore(bucket, access_id, secret, connection, endpoint_url=endpoint))
+        return stores[-1]
+
+    yield made
+    for store in stores:
+        await store.aclose()
+
+
+@pytest.fixture
+def hmac_store(make_hmac: MakeHmac) -> HmacGcsStore:
+    return make_hmac()
+
+
+@pytest.fixture(params=["local", "s3_store", "azure_store", "gcs_store", "hmac_store"])
 def store(request: pytest.FixtureRequest) -> ObjectStore:
     """Each store in turn: all fulfil the contract."""
     found: ObjectStore = request.getfixturevalue(request.param)

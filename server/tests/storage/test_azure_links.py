@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from sluice.storage import PROBES, AzureSettings, Connection, StoreError
-from sluice.storage.azure import address, transport
+from sluice.storage import PROBES, AzureSettings, Connection, StoreError, transport
+from sluice.storage.azure import address
 from sluice.storage.azure.store import SigningAzureStore, open_container
 from tests.certificates import self_signed
 from tests.rows import each_row

@@ -11,8 +11,8 @@ from sluice.kit.health import EngineState
 from sluice.storage import PROBES, AzureSettings, Connection, StoreError, Timeouts
 from sluice.storage.azure import store
 from sluice.storage.azure.store import open_container
-from sluice.storage.azure.transport import NoResponse, Transport
 from sluice.storage.s3.relay import Relay
+from sluice.storage.transport import NoResponse, Transport
 from tests.certificates import self_signed
 from tests.servers import free_port
 from tests.servers.azurite import Azurite

@@ -1,14 +1,19 @@
 """The memory of puts and reads: large objects are handled in pieces."""
 
+import asyncio
 import hashlib
+import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import pytest
 
-from sluice.storage import ObjectStore
+from sluice.storage import PROBES, Connection, ObjectStore
+from sluice.storage.gcs.hmac_store import HmacGcsStore
 from sluice_inspect.sandbox.sealed import Sealed
+from tests.servers.google_xml import ACCESS_ID, running_google_xml
 
 MIB = 1024 * 1024
 OBJECT = 96 * MIB
@@ -29,6 +34,33 @@ def sealed(tmp_path: Path) -> Iterator[Sealed]:
             spool.write(piece)
         spool.flush()
         yield Sealed(spool.fileno(), OBJECT, digest.digest())
+
+
+async def serve_google(pipe: Pipe) -> None:
+    """Run the server, which keeps objects in memory, until the other end of the pipe is closed."""
+    async with running_google_xml() as google:
+        pipe.send((google.url, google.secret, google.fresh_bucket()))
+        await asyncio.to_thread(pipe.poll, None)
+
+
+def run_google(pipe: Pipe) -> None:
+    asyncio.run(serve_google(pipe))
+
+
+@pytest.fixture
+async def hmac_store() -> AsyncIterator[HmacGcsStore]:
+    """A store whose server is not in the process that is measured."""
+    spawning = multiprocessing.get_context("spawn")
+    ours, theirs = spawning.Pipe()
+    process = spawning.Process(target=run_google, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()
+    url, secret, bucket = await asyncio.to_thread(ours.recv)
+    store = HmacGcsStore(bucket, ACCESS_ID, secret, Connection(probe_folder=PROBES), endpoint_url=url)
+    yield store
+    await store.aclose()
+    ours.close()
+    await asyncio.to_thread(process.join)
 
 
 def peak() -> int:

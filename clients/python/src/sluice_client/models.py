@@ -88,7 +88,7 @@ class BucketSettings(TypedDict, total=False):
 
     provider: str
     endpoint_url: str | None
-    # S3
+    # S3; the key pair also for an HMAC key of Google
     region: str
     access_key_id: str
     secret_access_key: str

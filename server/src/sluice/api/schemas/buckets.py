@@ -182,7 +182,7 @@ class AddAzureBucket(_NewBucket):
 
 
 class AddGcsBucket(_NewBucket):
-    """A bucket of Google Cloud Storage to be added, with the key of a service account.
+    """A bucket of Google Cloud Storage to be added, with the key of a service account or an HMAC key.
 
     It is tried out as one of S3 is.
     """
@@ -202,16 +202,27 @@ class AddGcsBucket(_NewBucket):
     )
 
     provider: Literal["gcs"]
-    service_account_key: ServiceAccountKey
+    service_account_key: ServiceAccountKey | None = None
+    access_key_id: AccessKeyId | None = None
+    secret_access_key: SecretKey | None = None
     default_bucket: Annotated[str, Field(min_length=3, max_length=222), _GCS_BUCKET]
     endpoint_url: Endpoint | None = Field(
-        None, description="Another server with the JSON API; only hosts that the operator allows."
+        None,
+        description="Another server with the JSON API, or the XML API for an HMAC key; only hosts that the operator "
+        "allows.",
     )
+
+    @model_validator(mode="after")
+    def _one_credential(self) -> "AddGcsBucket":
+        self._place()
+        return self
+
+    def _place(self) -> tuple[GcsSettings, str]:
+        return GcsSettings(None, self.endpoint_url).rotated(_credentials(self, GcsSettings))
 
     def new_bucket(self) -> NewBucket:
         """Return the bucket as the service takes it."""
-        settings = GcsSettings("", self.endpoint_url)
-        return _new_bucket(self, *settings.rotated(_credentials(self, GcsSettings)))
+        return _new_bucket(self, *self._place())
 
 
 def _provider_of(body: object) -> str:

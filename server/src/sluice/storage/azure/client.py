@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from sluice.storage.azure.address import Address, container_address
 from sluice.storage.azure.credentials import VERSION, Credential, DirectoryClient, Request, SasToken, SharedKey
 from sluice.storage.azure.errors import code_of, to_store_error
-from sluice.storage.azure.transport import NoResponse, Response, Transport
 from sluice.storage.protocol import Connection, StoreError
+from sluice.storage.transport import NoResponse, Response, Transport
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0

@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, quote, urlencode
 
 from sluice.storage.azure.address import Address
-from sluice.storage.azure.transport import Response
 from sluice.storage.protocol import StoreError, StoreUnavailable
+from sluice.storage.transport import Response
 
 VERSION: Final = "2023-11-03"
 """The version of the API, of all requests and signatures."""

@@ -10,8 +10,8 @@ from http import HTTPStatus
 from typing import Final
 
 from sluice.storage.azure.credentials import Credential
-from sluice.storage.azure.transport import Response
 from sluice.storage.protocol import StoreError, StoreFull, StoreUnavailable
+from sluice.storage.transport import Response
 
 TAKEN: Final = "There is an object under this key already."
 _CLOCK: Final = "The clock of this machine differs too much from the store's clock."

@@ -15,9 +15,9 @@ from sluice.kit.completion import run_to_completion
 from sluice.kit.failpoints import failpoint
 from sluice.storage.azure.client import AzureClient
 from sluice.storage.azure.errors import code_of
-from sluice.storage.azure.transport import NoResponse, Response
 from sluice.storage.parts import read_exactly
 from sluice.storage.protocol import StoreError
+from sluice.storage.transport import NoResponse, Response
 from sluice_inspect.sandbox.fair_queue import ByteBudget
 from sluice_inspect.sandbox.sealed import Sealed
 

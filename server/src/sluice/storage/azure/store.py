@@ -28,9 +28,9 @@ from sluice.storage.azure.credentials import (
 )
 from sluice.storage.azure.errors import code_of, is_outage
 from sluice.storage.azure.puts import MARK, AzureWriter, are_stale, discard_blocks
-from sluice.storage.azure.transport import Response
 from sluice.storage.common import CircuitBreaker, probe_store, validate_key
 from sluice.storage.protocol import Connection, ListedObject, ObjectChanged, ProbeStep, StoreError, ignore_step
+from sluice.storage.transport import Response
 from sluice_inspect.sandbox.sealed import Sealed
 
 _MIB: Final = 1024 * 1024

@@ -30,9 +30,12 @@ _IDLE_SECONDS: Final = 20.0
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 _OK: Final = frozenset({200})
+READ: Final = frozenset({200, 206, 416})
+"""Statuses of responses that `read_range` reads."""
 _GOOGLE: Final = "storage.googleapis.com"
 _OF_GOOGLE: Final = ".googleapis.com"  # also addresses of a region, and private ones
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]", re.ASCII)
+_RANGE: Final = re.compile(r"bytes (?:(\d{1,15})-(\d{1,15})|\*)/(\d{1,15})")
 _HOST: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+", re.ASCII)
 _NO_ENDPOINT: Final = "The endpoint is an http or https address of a host, without path, user or query."
 
@@ -67,10 +70,7 @@ class GcsClient:
     """
 
     def __init__(self, bucket: str, key: ServiceAccountKey, endpoint_url: str | None, connection: Connection) -> None:
-        if not _BUCKET.fullmatch(bucket):
-            raise StoreError("The bucket name is 3 to 222 lower-case letters, digits, dots, hyphens and underscores.")
-        self.bucket = bucket
-        self.origin = f"https://{_GOOGLE}" if endpoint_url is None else _origin_of(endpoint_url)
+        self.bucket, self.origin = bucket_and_origin(bucket, endpoint_url)
         self.key = key
         self._before = connection.before
         self._timeouts = connection.timeouts
@@ -233,7 +233,12 @@ def is_google(origin: str) -> bool:
     return parts.scheme == "https" and (parts.hostname or "").endswith(_OF_GOOGLE)
 
 
-def _origin_of(endpoint_url: str) -> str:
+def bucket_and_origin(bucket: str, endpoint_url: str | None) -> tuple[str, str]:
+    """Return both as requests name them; raise `StoreError` for what could change the address of a request."""
+    if not _BUCKET.fullmatch(bucket):
+        raise StoreError("The bucket name is 3 to 222 lower-case letters, digits, dots, hyphens and underscores.")
+    if endpoint_url is None:
+        return bucket, f"https://{_GOOGLE}"
     try:
         parts = urlsplit(endpoint_url)
         host, port = parts.hostname or "", parts.port
@@ -243,7 +248,27 @@ def _origin_of(endpoint_url: str) -> str:
     if parts.scheme not in {"http", "https"} or not _HOST.fullmatch(host) or "@" in parts.netloc or not bare:
         raise StoreError(_NO_ENDPOINT)
     shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}{f':{port}' if port else ''}"
+    return bucket, f"{parts.scheme}://{shown}{f':{port}' if port else ''}"
+
+
+def read_range(status: int, content_range: str, body: bytes, start: int, stop: int) -> tuple[bytes, int]:
+    """Return the bytes of a response to a request for those from `start` up to `stop`, and the object's size.
+
+    Raise `StoreError` for other bytes.
+    """
+    covered = _RANGE.fullmatch(content_range)
+    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        return b"", int(covered[3]) if covered else start  # the object ends at or before `start`
+    if status == HTTPStatus.OK and start == 0:  # a range that is the whole object
+        covered = _RANGE.fullmatch(f"bytes 0-{len(body) - 1}/{len(body)}")
+        if not body:
+            return b"", 0
+    if covered is None or covered[1] is None:
+        raise StoreError("The store sent other bytes than were asked for.")
+    size = int(covered[3])
+    if int(covered[1]) != start or len(body) != min(stop, size) - start:
+        raise StoreError("The store sent fewer bytes than it said.")
+    return body, size
 
 
 @cache

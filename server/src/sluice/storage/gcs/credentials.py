@@ -1,15 +1,14 @@
-"""The key of a service account, the access tokens that it gets from Google, and the links that it signs."""
+"""The key of a service account, and the access tokens that it gets from Google."""
 
 import asyncio
-import hashlib
 import json
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Final
-from urllib.parse import quote, urlencode
+from typing import ClassVar, Final
+from urllib.parse import urlencode
 
 import httpcore
 import jwt
@@ -39,6 +38,8 @@ _CLOCK: Final = "The clock of this machine differs too much from Google's clock.
 class ServiceAccountKey:
     """The key of a service account."""
 
+    algorithm: ClassVar[str] = "GOOG4-RSA-SHA256"
+
     email: str
     key_id: str
     private_key: RSAPrivateKey = field(repr=False)
@@ -62,24 +63,14 @@ class ServiceAccountKey:
         claims = {"iss": self.email, "scope": _SCOPE, "aud": TOKEN_URL, "iat": now, "exp": now + _LIFE_SECONDS}
         return jwt.encode(claims, self.private_key, algorithm="RS256", headers={"kid": self.key_id})
 
-    def signed_link(self, origin: str, path: str, query: dict[str, str], *, expires_in: int) -> str:
-        """Return a URL that gets `path`, percent-encoded as for V4 signatures, without further credentials."""
-        now = datetime.now(UTC)
-        scope = f"{now:%Y%m%d}/auto/storage/goog4_request"
-        parameters = query | {
-            "X-Goog-Algorithm": "GOOG4-RSA-SHA256",
-            "X-Goog-Credential": f"{self.email}/{scope}",
-            "X-Goog-Date": f"{now:%Y%m%dT%H%M%SZ}",
-            "X-Goog-Expires": str(expires_in),
-            "X-Goog-SignedHeaders": "host",
-        }
-        canonical_query = urlencode(sorted(parameters.items()), quote_via=quote, safe="")
-        host = origin.partition("://")[2]
-        request = "\n".join(("GET", path, canonical_query, f"host:{host}", "", "host", "UNSIGNED-PAYLOAD"))
-        digest = hashlib.sha256(request.encode()).hexdigest()
-        to_sign = "\n".join(("GOOG4-RSA-SHA256", parameters["X-Goog-Date"], scope, digest))
-        signature = self.private_key.sign(to_sign.encode(), PKCS1v15(), hashes.SHA256()).hex()
-        return f"{origin}{path}?{canonical_query}&X-Goog-Signature={signature}"
+    @property
+    def identity(self) -> str:
+        """Return whose key it is."""
+        return self.email
+
+    def sign(self, text: str, _day: str) -> str:
+        """Return the signature of a text, in hexadecimal."""
+        return self.private_key.sign(text.encode(), PKCS1v15(), hashes.SHA256()).hex()
 
 
 class AccessTokens:

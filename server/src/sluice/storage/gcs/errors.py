@@ -27,23 +27,34 @@ FOREIGN: Final = (
     AttributeError,  # anyio asks for the address of a connection that uvloop has closed meanwhile
 )
 
-_PERMISSIONS: Final = re.compile(r"\bstorage\.objects\.(?:create|get|delete|list)\b")
+_PERMISSIONS: Final = re.compile(r"\bstorage\.(?:objects|multipartUploads)\.(?:create|get|delete|list|abort)\b")
+_CODE: Final = re.compile(rb"<Code>([A-Za-z.]{1,64})</Code>")
+NO_BUCKET: Final = "There is no bucket of this name."
+_NO_HMAC_KEY: Final = "Google does not know the access ID, or its HMAC key is inactive or deleted."
 _FEWER: Final = "The store asks for fewer requests."
 _BILLING: Final = "The billing account of the bucket's project is disabled or missing."
 _LISTED: Final = "The service account lacks the permission storage.objects.get or storage.objects.list on the bucket."
 # By the `reason` of an error: cloud.google.com/storage/docs/json_api/v1/status-codes
+# The XML API writes the same words with a capital letter: cloud.google.com/storage/docs/xml-api/reference-status
 _REASONS: Final = {
     "accessNotConfigured": "The Cloud Storage API is disabled in the project of the service account.",
     "accountDisabled": _BILLING,
+    "accountProblem": _BILLING,
     "authError": "Google does not accept the access token of the service account.",
     "cloudKmsBadKey": "The Cloud KMS key of the bucket cannot be used.",
     "cloudKmsDecryptionKeyNotFound": "The Cloud KMS key of the bucket cannot be used.",
     "cloudKmsDisabledKey": "The Cloud KMS key of the bucket is disabled.",
     "cloudKmsEncryptionKeyNotFound": "The Cloud KMS key of the bucket cannot be used.",
+    "invalidAccessKeyId": _NO_HMAC_KEY,
+    "invalidSecurity": _NO_HMAC_KEY,
+    "noSuchBucket": NO_BUCKET,
     "objectUnderActiveHold": "An object under a hold cannot be deleted.",
     "orgPolicyConstraintFailed": "An organization policy of Google Cloud forbids the request.",
     "rateLimitExceeded": _FEWER,
+    "requestTimeTooSkewed": "The clock of this machine differs too much from Google's clock.",
     "retentionPolicyNotMet": "The retention policy of the bucket does not allow the object to be deleted yet.",
+    "signatureDoesNotMatch": "The secret does not fit the access ID of the HMAC key.",
+    "slowDown": _FEWER,
     "usageLimits.accessNotConfigured": "The Cloud Storage API is disabled in the project of the service account.",
     "userProjectAccountProblem": _BILLING,
     "userProjectMissing": "The bucket has Requester Pays turned on, which is not supported.",
@@ -54,13 +65,13 @@ _WORDS: Final = (
     ("vpcservicecontrols", "VPC Service Controls of the organization forbid the request."),
     ("vpc service controls", "VPC Service Controls of the organization forbid the request."),
     ("request is prohibited by organization's policy", "VPC Service Controls of the organization forbid the request."),
+    ("restrictauthtypes", "An organization policy of Google Cloud forbids HMAC keys."),
     ("requester pays", _REASONS["userProjectMissing"]),
     ("organization policy", _REASONS["orgPolicyConstraintFailed"]),
     ("violates constraint", _REASONS["orgPolicyConstraintFailed"]),
     ("billing account", _BILLING),
     ("retention policy", _REASONS["retentionPolicyNotMet"]),
 )
-NO_BUCKET: Final = "There is no bucket of this name."
 _STATUSES: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: _REASONS["authError"],
     HTTPStatus.TOO_MANY_REQUESTS: _FEWER,
@@ -69,7 +80,7 @@ _STATUSES: Final[dict[int, str]] = {
 _BROKEN: Final = "The connection to the store broke."
 _TIMED_OUT: Final = "The store did not respond in time."
 _FULL_REASONS: Final = frozenset({"quotaExceeded"})
-_PASSING_REASONS: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded"})
+_PASSING_REASONS: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "slowDown"})
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
@@ -91,7 +102,7 @@ class RequestFailed(Exception):
         """Whether the same request may succeed a moment later."""
         if self.status is None:
             return self._sentence in {_BROKEN, _TIMED_OUT, _STATUSES[HTTPStatus.BAD_GATEWAY]}
-        return self.status in _PASSING or self.reason in _PASSING_REASONS
+        return self.status in _PASSING or self._word in _PASSING_REASONS
 
     @property
     def may_have_succeeded(self) -> bool:
@@ -104,7 +115,7 @@ class RequestFailed(Exception):
     @property
     def key_taken(self) -> bool:
         """Whether there is an object under the key already."""
-        return self.status == HTTPStatus.PRECONDITION_FAILED and self.reason != "orgPolicyConstraintFailed"
+        return self.status == HTTPStatus.PRECONDITION_FAILED and self._word != "orgPolicyConstraintFailed"
 
     @property
     def is_outage(self) -> bool:
@@ -114,7 +125,7 @@ class RequestFailed(Exception):
     def to_store_error(self, doing: str) -> StoreError:
         """Return the failure as one sentence; `doing` completes “The service account may not …”."""
         answer = "" if self.status is None else f"{self.status} {self._shown_reason}".rstrip()
-        if self.reason in _FULL_REASONS or self.status == HTTPStatus.INSUFFICIENT_STORAGE:
+        if self._word in _FULL_REASONS or self.status == HTTPStatus.INSUFFICIENT_STORAGE:
             translated: StoreError = StoreFull("A quota of the project is used up.")
         elif self.key_taken:
             translated = StoreError("There is an object under this key already.")
@@ -124,14 +135,18 @@ class RequestFailed(Exception):
         return translated
 
     @property
+    def _word(self) -> str:
+        return self.reason[:1].lower() + self.reason[1:]
+
+    @property
     def _shown_reason(self) -> str:
         return self.reason if re.fullmatch(r"[A-Za-z.]{1,64}", self.reason) else ""
 
     def _sentence_for(self, doing: str, answer: str) -> str:
         if self._sentence:
             return self._sentence
-        if self.reason in _REASONS:
-            return _REASONS[self.reason]
+        if self._word in _REASONS:
+            return _REASONS[self._word]
         words = self.message.lower()
         if found := next((sentence for word, sentence in _WORDS if word in words), None):
             return found
@@ -155,12 +170,16 @@ class RequestFailed(Exception):
     @property
     def is_no_bucket(self) -> bool:
         """Whether the store says that the bucket does not exist."""
-        return self.status == HTTPStatus.NOT_FOUND and "bucket does not exist" in self.message
+        return self.status == HTTPStatus.NOT_FOUND and (
+            self.reason == "NoSuchBucket" or "bucket does not exist" in self.message
+        )
 
     @property
     def is_no_object(self) -> bool:
         """Whether the store says that the bucket exists, but not the object."""
-        return self.status == HTTPStatus.NOT_FOUND and self.message.startswith("No such object")
+        return self.status == HTTPStatus.NOT_FOUND and (
+            self.reason == "NoSuchKey" or self.message.startswith("No such object")
+        )
 
 
 def no_bucket() -> RequestFailed:
@@ -177,6 +196,12 @@ def failed_response(status: int, body: bytes) -> RequestFailed:
         message = error["message"]
         reason = error["errors"][0]["reason"]
     return RequestFailed(status, reason if isinstance(reason, str) else "", message if isinstance(message, str) else "")
+
+
+def failed_xml_response(status: int, body: bytes) -> RequestFailed:
+    """Return the failure that a response of the XML API states."""
+    code = _CODE.search(body)
+    return RequestFailed(status, code[1].decode() if code else "", body[:4000].decode("utf-8", "replace"))
 
 
 def failed_request(error: BaseException) -> RequestFailed:

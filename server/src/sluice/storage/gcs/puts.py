@@ -17,6 +17,7 @@ from sluice.kit.completion import run_to_completion
 from sluice.kit.failpoints import failpoint
 from sluice.storage.gcs.client import GcsClient, Response, pause
 from sluice.storage.gcs.errors import RequestFailed, no_bucket
+from sluice.storage.parts import read_exactly
 from sluice.storage.protocol import StoreError
 from sluice_inspect.sandbox.fair_queue import ByteBudget
 from sluice_inspect.sandbox.sealed import Sealed
@@ -284,17 +285,3 @@ def _md5_of_file(fd: int, size: int) -> str:
     for offset in range(0, size, _HASHED_BYTES):
         digest.update(read_exactly(fd, min(_HASHED_BYTES, size - offset), offset))
     return base64.b64encode(digest.digest()).decode()
-
-
-def read_exactly(fd: int, count: int, offset: int) -> bytes:
-    """Return `count` bytes at `offset`; raise `StoreError` when there are fewer."""
-    try:
-        found = os.pread(fd, count, offset)
-        while len(found) < count:  # a read returns at most 2 GiB, and less when a signal interrupts it
-            more = os.pread(fd, count - len(found), offset + len(found))
-            if not more:
-                raise StoreError("The received bytes ended before their stated size.")
-            found += more
-    except OSError as error:
-        raise StoreError(f"The received bytes cannot be read: {os.strerror(error.errno or 0)}.") from error
-    return found

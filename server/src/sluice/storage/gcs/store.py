@@ -13,13 +13,13 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from sluice.kit.disposition import attachment
 from sluice.kit.health import EngineHealth, EngineState
 from sluice.storage.common import CircuitBreaker, probe_store, validate_key
-from sluice.storage.gcs.client import READ_BYTES, GcsClient
+from sluice.storage.gcs.client import READ, READ_BYTES, GcsClient, read_range
 from sluice.storage.gcs.credentials import ServiceAccountKey
 from sluice.storage.gcs.errors import RequestFailed, failed_response, no_bucket
 from sluice.storage.gcs.puts import GcsWriter
+from sluice.storage.gcs.signatures import signed_link
 from sluice.storage.protocol import Connection, ListedObject, ObjectChanged, ProbeStep, StoreError, ignore_step
 from sluice_inspect.sandbox.sealed import Sealed
 
@@ -28,10 +28,7 @@ _LISTED: Final = 1000  # the most that Google lists with one request
 _BATCH: Final = 100  # the most that Google deletes with one request
 _SINGLE_DELETES: Final = 8  # at once, where the store does not delete a batch
 _HEALTH_SECONDS: Final = 5.0
-_LINK_SECONDS: Final = 7 * 24 * 3600  # the longest that Google takes
 _DELETED: Final = frozenset({200, 204})
-_READ: Final = frozenset({200, 206, 416})
-_RANGE: Final = re.compile(r"bytes (?:(\d{1,15})-(\d{1,15})|\*)/(\d{1,15})")
 _STATUS_LINE: Final = re.compile(rb"\s*HTTP/1\.1 ([1-5]\d\d)[^\n]*\n")
 _PART_ID: Final = re.compile(r"<?response-[^<>]*?(\d{1,3})>?")
 _EVERYONE: Final = frozenset({"allUsers", "allAuthenticatedUsers"})
@@ -149,9 +146,14 @@ class GcsStore:
         Sends no request, but may be refused as one, because opening the URL sends one.
         """
         await self._client.check()
-        path = f"/{self._client.bucket}/{quote(validate_key(key), safe='/~')}"
-        query = {"response-content-disposition": attachment(filename), "response-content-type": content_type}
-        return self._client.key.signed_link(self._client.origin, path, query, expires_in=min(expires_in, _LINK_SECONDS))
+        return signed_link(
+            self._client.key,
+            self._client.origin,
+            f"/{self._client.bucket}/{quote(validate_key(key), safe='/~')}",
+            expires_in=expires_in,
+            filename=filename,
+            content_type=content_type,
+        )
 
     async def list_objects(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ListedObject]]:
         """Yield the objects below `prefix` after `after`, a thousand at a time; see the protocol."""
@@ -217,25 +219,13 @@ class GcsStore:
         path, headers = self._client.object_path(validate_key(key)), {"Range": f"bytes={start}-{stop - 1}"}
         try:
             try:
-                response = await self._client.send("GET", path, {"alt": "media"}, headers=headers, expected=_READ)
+                response = await self._client.send("GET", path, {"alt": "media"}, headers=headers, expected=READ)
             except RequestFailed as failure:
                 await self._client.require_bucket(failure)
                 raise KeyError(key) from None
         except RequestFailed as failure:
             raise failure.to_store_error("read objects") from None
-        covered = _RANGE.fullmatch(response.headers.get("content-range", ""))
-        if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return b"", int(covered[3]) if covered else start  # the object ends at or before `start`
-        if response.status == HTTPStatus.OK and start == 0:  # a range that is the whole object
-            covered = _RANGE.fullmatch(f"bytes 0-{len(response.body) - 1}/{len(response.body)}")
-            if not response.body:
-                return b"", 0
-        if covered is None or covered[1] is None:
-            raise StoreError("The store sent other bytes than were asked for.")
-        size = int(covered[3])
-        if int(covered[1]) != start or len(response.body) != min(stop, size) - start:
-            raise StoreError("The store sent fewer bytes than it said.")
-        return response.body, size
+        return read_range(response.status, response.headers.get("content-range", ""), response.body, start, stop)
 
     async def _delete(self, key: str) -> None:
         try:
