@@ -7,6 +7,7 @@ import httpx
 from tests.api.responses import data
 from tests.api.samples import TEXT
 from tests.deployments import Deployments
+from tests.scanning.waiting import until
 from tests.servers.azurite import Azurite
 from tests.service import running_service
 
@@ -39,6 +40,7 @@ def test_revoked_token_makes_uploads_fail_and_loses_nothing(deployments: Deploym
 
         azurite.set_policy(container, "sluice", "rcwdl")
         assert httpx.get(link).content == TEXT
-        client.store("a.zzz", LARGE, context=context)
+        # The store may be left alone for a moment after its failures.
+        assert until(lambda: client.upload("a.zzz", LARGE, context=context).status_code == 201, 30)
         assert len(azurite.keys(container, include="uncommittedblobs")) == 2
         assert token not in service.log.read_text()
