@@ -10,10 +10,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any, Final, Protocol
+
+import pytest
 
 from sluice.db.database import Database
 from sluice.db.migrate import upgrade
@@ -112,6 +115,14 @@ def _migrate(url: str) -> None:
     asyncio.run(migrated())
 
 
+@dataclass(frozen=True)
+class _NotStarted:
+    """Why a server was not started: pytest's own outcomes cannot be sent to another process."""
+
+    is_skip: bool
+    reason: str
+
+
 class BorrowedServers:
     """The servers of the process that runs pytest, for one of its workers."""
 
@@ -123,6 +134,8 @@ class BorrowedServers:
         with Client(self._address, "AF_UNIX") as connection:
             connection.send(name)
             found = connection.recv()
+        if isinstance(found, _NotStarted):
+            (pytest.skip if found.is_skip else pytest.fail)(found.reason)
         if isinstance(found, BaseException):
             raise found
         return found
@@ -156,6 +169,8 @@ class SharedServersHost:
         with connection:
             try:
                 found = self._servers.get(connection.recv())
-            except BaseException as fault:  # noqa: BLE001  (a skip too: raised in the worker)
+            except (pytest.skip.Exception, pytest.fail.Exception) as fault:
+                found = _NotStarted(isinstance(fault, pytest.skip.Exception), str(fault))
+            except BaseException as fault:  # noqa: BLE001  (raised in the worker)
                 found = fault
             connection.send(found)
