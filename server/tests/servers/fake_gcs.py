@@ -1,6 +1,6 @@
 """fake-gcs-server for tests: the JSON API of Google Cloud Storage with preconditions, checksums and resumable uploads.
 
-It judges nobody: any request may do anything, and a link is not verified. A question for the state of a resumable upload
+It checks no credentials: any request may do anything, and a link is not verified. A question for the state of a resumable upload
 completes it, with what is there; `tests.servers.google` answers as Google does.
 """
 

@@ -98,7 +98,7 @@ class AzureWriter:
             listed = _block_list(blocks.names)
             await self._create(blocks.key, {"comp": "blocklist"}, {**headers, **_ONLY_NEW}, listed, blocks.size)
         except StoreError:
-            # A cancellation ends here too: it stops the blocks. Whatever the error was, nobody refers to the blocks.
+            # A cancellation ends here too: it stops the blocks. Whatever the error was, no object refers to the blocks.
             with contextlib.suppress(StoreError):  # they are discarded later: see `discard_stale`
                 await discard_blocks(self._client, blocks.key)
             raise
