@@ -39,6 +39,8 @@ beside it are, levels between them at least, and how many times as far apart the
 _PERSISTS: Final = 0.6  # share of a step between two tones that is still there further away
 _EDGE_LEAST: Final = 22.0  # millimetres in which a dark edge has no gap
 _STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
+_WRITTEN_LONG: Final = 5.0  # millimetres of a stroke along the edge of a page, at most
+_WRITTEN_FROM: Final = 0.4  # millimetres from that edge, within which it is not straight
 _CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turned corner takes
 _CORNER_SPREAD: Final = 14.0  # levels within it
 _CORNER_DARK: Final = 35.0  # levels along its lines, off what is usual there
@@ -124,10 +126,22 @@ def _mask_outside(page: Page) -> list[int]:
         dark = np.concatenate([grey[: max(0, int(edges[number]) - beyond), columns[number]].ravel() for number in seen])
         if dark.size and float(np.percentile(dark, 95)) > 0.8 * float(np.median(grey[-beyond:])):
             continue  # something is written there
+        edge = np.interp(np.arange(width), [float(part.mean()) for part in columns], edges) - 2 * by
+        written = _written_along(levels[: most + 2 * beyond], edge, page.scale)
         for part, depth in zip(columns, lines, strict=True):
-            masked[:depth, part] = True
+            masked[:depth, part] |= ~written[:depth, part]
         depths[-1] = int(lines.max())
     return depths
+
+
+def _written_along(strip: Levels, edge: NDArray[np.float64], scale: float) -> Mask:
+    """Return what is darker than the page, in parts too short for a shadow, on the inner side of its `edge`."""
+    closed = brightest = strip.max(axis=2)
+    for sign in (1, -1):
+        closed = sign * greatest_around(sign * closed.T, max(1, round(_WRITTEN_LONG / 2 * scale))).T
+    is_inner = np.arange(len(strip))[:, None] >= edge + max(2, _WRITTEN_FROM * scale)
+    written: Mask = is_inner & (closed - brightest > np.maximum(_STROKE, 0.2 * closed))
+    return written
 
 
 def _mask_sheet_edges(page: Page, known: list[int]) -> None:
@@ -177,7 +191,7 @@ def _mask_sheet_edges(page: Page, known: list[int]) -> None:
         covered = ~beyond & (down < line + reach)
         if best[3] and _is_lid(strip, beyond, within, least):
             covered |= beyond
-        masked[: len(strip)] |= covered
+        masked[: len(strip)] |= covered & ~_written_along(strip, line, page.scale)
         known[turn] = int(line.max()) + reach
 
 

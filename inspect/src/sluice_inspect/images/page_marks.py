@@ -43,6 +43,10 @@ _HOLES_LEAST: Final = 6.8  # the same of tiny ones, on long paper
 _HOLE: Final = 2.05  # millimetres of one of them, with the cells at its border
 _HOLE_DARK: Final = 120.0  # levels
 _WIRE_LEAST: Final = 7.6  # the same of its wire: shorter lines are strokes
+_WIRE_SURE: Final = 9.7  # the same of one without a shadow
+_WIRE_SHADOW: Final = 1.2  # millimetres beside the middle of a wire where its shadow is
+_WIRE_SHADED: Final = 0.08  # share of its contrast that this shadow has at least
+_WIRE_SKEWED: Final = 0.15  # skewness of a wire and its shadow across it; that of a stroke is 0
 _WIRE_SLIM: Final = 6.0  # times as long as its width, with its shadow
 _WIRE_WAVES: Final = 0.15  # millimetres by which its middle is off a straight line
 _BLUE: Final = 0.15  # share of the contrast of ink by which it takes more of the red light
@@ -630,7 +634,7 @@ def _staples(page: Page, parts: list[Part], width: float, height: float) -> list
                 inset = max(height - part.top, width - part.left if right else part.right)
                 # Further away from a lower corner, where staples are rare, it may be a stroke.
                 is_near = part.contrast > 40 and (not low or inset < _LOW_STAPLE)
-                if is_near and _is_straight(part) and _is_wire(page, part):
+                if is_near and _is_straight(part) and _is_wire(page, part, is_free=True):
                     staples.append(part)
                     tiny = [dot for dot in dots if max(dot.width, dot.height) <= _TINY]
                     staples += tiny if len(tiny) <= 2 else []  # of an earlier one, some of whose holes it hides
@@ -702,22 +706,39 @@ def _is_straight(part: Part) -> bool:
     return bool(_WIRE_LEAST <= long <= _STAPLE[1] and short < max(1.5, long / _WIRE_SLIM))
 
 
-def _is_wire(page: Page, part: Part) -> bool:
-    """Return whether the darkest of a straight part is one line: the letters of a short word are beside it, too."""
+def _is_wire(page: Page, part: Part, *, is_free: bool = False) -> bool:
+    """Return whether the darkest of a straight part is one line: the letters of a short word are beside it, too.
+
+    `is_free`: no holes are at its ends, so that a short one is a dash unless it throws a shadow to one side.
+    """
     box, taken = _taken(page, part, 1.0)
     y, x = (axis / page.scale for axis in np.mgrid[box].astype(np.float32))
     dark = taken > 0.4 * part.contrast
     points, weights = np.stack([x[dark], y[dark]]), taken[dark]
     if points.shape[1] < 3:
         return False
-    points -= np.average(points, axis=1, weights=weights)[:, None]
+    middle = np.average(points, axis=1, weights=weights)
+    points -= middle[:, None]
     ahead = np.linalg.eigh(np.cov(points, aweights=weights))[1][:, 1]
     pieces = np.floor((ahead @ points) / CELL).astype(np.int64)
     pieces -= pieces.min()
     aside = ahead[0] * points[1] - ahead[1] * points[0]
     sums = np.bincount(pieces, weights=weights)
     middles = np.bincount(pieces, weights=weights * aside)[sums > 0] / sums[sums > 0]
-    return bool(middles.std() <= max(_WIRE_WAVES, 0.35 / page.scale))
+    if middles.std() > max(_WIRE_WAVES, 0.35 / page.scale):
+        return False
+    long = math.sqrt(12 * float(np.average(np.square(ahead @ points), weights=weights)))
+    if not is_free or long >= _WIRE_SURE:
+        return True
+    along = np.abs(ahead[0] * (x - middle[0]) + ahead[1] * (y - middle[1]))
+    beside = ahead[0] * (y - middle[1]) - ahead[1] * (x - middle[0])
+    near = (along < 0.4 * long) & (np.abs(beside) < _WIRE_SHADOW)
+    off, shares = beside[near], np.maximum(taken[near] - _WIRE_SHADED * part.contrast, 0)
+    if not shares.any():
+        return False
+    off -= np.average(off, weights=shares)
+    skewness = np.average(off**3, weights=shares) / np.average(off**2, weights=shares) ** 1.5
+    return bool(abs(skewness) > _WIRE_SKEWED)
 
 
 def _taken(page: Page, part: Part, pad: float) -> tuple[tuple[slice, slice], NDArray[np.float32]]:

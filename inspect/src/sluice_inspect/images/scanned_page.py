@@ -36,7 +36,9 @@ _DARKEST: Final = 16.0, 2.0  # level of a page on which a stroke is darker by mo
 _DARK_NOISE: Final = 6.5  # the same in standard deviations of its grain
 _DARK_GRAIN: Final = 0.15  # levels of grain that compression has not removed
 _DARK_PART: Final = 0.1  # the same as a share of what is around it
-_DARK_SHARE: Final = 0.1  # share of five millimetres that strokes take
+_DARK_SHARE: Final = 0.07  # share of five millimetres that strokes take
+_STROKE: Final = 40.0  # levels of a stroke that is too small to stand out in full resolution, at least
+_SPECK: Final = 1.2  # millimetres, with the cells at its border, up to which a mark is no stroke
 _DRAWN: Final = 0.98  # share of pixels that equal their neighbour, which no scanner leaves
 
 
@@ -124,10 +126,13 @@ def shows_scene(image: Image.Image) -> bool:
         return False
     if float(np.median(page.background)) < PAPER:
         return _shows_stars(page) or _shows_dark_writing(page)
-    if is_grid(unexplained(page)):
+    marks = unexplained(page)
+    if is_grid(marks):
         return True
+    if any(part.contrast >= _STROKE and max(part.width, part.height) > _SPECK for part in marks):
+        return without_traces(image, is_page=True) is None  # a stroke of a few pixels, or a speck of dust
     inner = page.background[:: round(4 * page.scale), :: round(4 * page.scale)].mean(axis=2)[3:-3, 3:-3]
-    if float(np.ptp(np.percentile(inner, (1, 99)))) < SCENE:
+    if float(np.ptp(np.percentile(inner, (1, 99)))) < SCENE and not has_horizon(page):
         return False
     model_edges(page)
     return model_lines(page) and (has_horizon(page) or not is_lit_paper(page, is_text=shows_other_side(page)))
