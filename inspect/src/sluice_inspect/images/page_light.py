@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Mask, Page, fitted, powers
+from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Mask, Page, blurred, fitted, powers
 from sluice_inspect.images.views import Levels
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ FACET: Final = 0.13  # share by which the parts of a clearly crumpled page diffe
 FACET_FAINT: Final = 0.04  # the same if no crease is a mark: hills in fog differ by more
 _EVENLY_LIT: Final = 0.94  # share of a page without shadows that is a smooth surface
 _UNSEEN: Final = 0.012  # share of the light that a reader does not see where it has no edge
+_CLOUDS: Final = 0.0016  # share of the light that areas of half of a page are off a smooth surface
+_CLOUDS_GRAIN: Final = 0.25  # the same of what compression makes of it
 _NEARLY_LIT: Final = 0.75  # the same if the rest is faintly darker
 _DARKER_FAINT: Final = 0.06  # share of the light that is missing there
 _LIGHTER_FAINT: Final = 0.01  # share of such a page that is brighter than that surface
@@ -95,12 +97,12 @@ def is_lit_paper(page: Page, *, is_text: bool = False) -> bool:
     off = (0.02 if is_text else 0.01 if page.folds else 0.006) + light.grain
     for rest in _unlit(light, off):
         lit = float((np.abs(rest) <= off).mean())
-        if (
+        is_near = (
             lit >= _EVENLY_LIT
             or float(np.percentile(np.abs(rest), 99)) <= _UNSEEN
             or (lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
-            or _is_shadowed(rest, off, _SHADOW)
-        ):
+        )
+        if (is_near and (is_text or not _is_clouded(light, rest))) or _is_shadowed(rest, off, _SHADOW):
             return True
     if _is_under_shadow(light, off):
         return True
@@ -174,6 +176,18 @@ def _monotony(light: NDArray[np.float64]) -> float:
         abs(float((lines[-1] - lines[0]).mean())) / max(float(np.abs(np.diff(lines, axis=0)).sum(axis=0).mean()), 0.001)
         for lines in (light, light.T)
     )
+
+
+def _is_clouded(light: _Light, rest: NDArray[np.float64]) -> bool:
+    """Return whether what a surface leaves of the light is brighter and darker by areas: faint fog, or snow.
+
+    Noise and compression change from cell to cell, and what a shadow leaves is not in most of a page.
+    """
+    plane, known = np.zeros(light.levels.shape, dtype=np.float32), light.used.reshape(light.levels.shape)
+    plane[known] = rest
+    means = blurred(plane[..., None], 1)[..., 0][known]
+    means /= blurred(known[..., None].astype(np.float32), 1)[..., 0][known]
+    return float(np.median(np.abs(means))) > _CLOUDS + _CLOUDS_GRAIN * light.grain
 
 
 def _is_only_faintly_darker(rest: NDArray[np.float64], off: float) -> bool:

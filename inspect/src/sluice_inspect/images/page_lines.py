@@ -41,6 +41,8 @@ _EDGE_LEAST: Final = 22.0  # millimetres in which a dark edge has no gap
 _STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
 _WRITTEN_LONG: Final = 5.0  # millimetres of a stroke along the edge of a page, at most
 _WRITTEN_FROM: Final = 0.4  # millimetres from that edge, within which it is not straight
+_TORN_LEAST: Final = 7  # distances between holes of a spiral
+_TORN_APART: Final = 4.0  # millimetres of them
 _CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turned corner takes
 _CORNER_SPREAD: Final = 14.0  # levels within it
 _CORNER_DARK: Final = 35.0  # levels along its lines, off what is usual there
@@ -141,6 +143,10 @@ def _written_along(strip: Levels, edge: NDArray[np.float64], scale: float) -> Ma
         closed = sign * greatest_around(sign * closed.T, max(1, round(_WRITTEN_LONG / 2 * scale))).T
     is_inner = np.arange(len(strip))[:, None] >= edge + max(2, _WRITTEN_FROM * scale)
     written: Mask = is_inner & (closed - brightest > np.maximum(_STROKE, 0.2 * closed))
+    starts = np.flatnonzero(np.diff(written.any(axis=0).astype(np.int8)) == 1)
+    apart = np.diff(starts)
+    if len(apart) >= _TORN_LEAST and float(np.median(apart)) >= _TORN_APART * scale and _is_regular(apart):
+        written[:] = False  # the holes of a spiral
     return written
 
 
@@ -415,7 +421,7 @@ def model_lines(page: Page) -> bool:
     return True
 
 
-def _is_regular(distances: NDArray[np.float64]) -> bool:
+def _is_regular(distances: NDArray[np.float64] | NDArray[np.int64]) -> bool:
     """Return whether lines or dots are as far apart as those of ruled paper."""
     if len(distances) < _REGULAR_LEAST:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -84,18 +85,21 @@ def parts_of(page: Page) -> list[Part]:
     found = np.argwhere(marked)
     if len(found) > _CELLS_MOST:
         return [_part(found, strongest, unit)]
+    return [_part(cells, strongest, unit) for cells in connected(found, columns)]
+
+
+def connected(found: NDArray[np.int64], columns: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the groups of cells that touch each other; `found` are rows and columns on a grid of so many columns."""
     wide = columns + 1  # places in one number, with a column between the last and the first of two rows
     left = set((found[:, 0] * wide + found[:, 1]).tolist())
     neighbours = [dy * wide + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
-    parts = []
     while left:
         cells = [left.pop()]
         for place in cells:  # it grows meanwhile
             near = [place + by for by in neighbours if place + by in left]
             left.difference_update(near)
             cells += near
-        parts.append(_part(np.stack(np.divmod(cells, wide), axis=1), strongest, unit))
-    return parts
+        yield np.stack(np.divmod(cells, wide), axis=1)
 
 
 def unexplained(page: Page) -> list[Part]:
