@@ -29,8 +29,8 @@ FACET: Final = 0.13  # share by which the parts of a clearly crumpled page diffe
 FACET_FAINT: Final = 0.04  # the same if no crease is a mark: hills in fog differ by more
 _EVENLY_LIT: Final = 0.94  # share of a page without shadows that is a smooth surface
 _UNSEEN: Final = 0.012  # share of the light that a reader does not see where it has no edge
-_CLOUDS: Final = 0.0016  # share of the light that areas of half of a page are off a smooth surface
-_CLOUDS_GRAIN: Final = 0.25  # the same of what compression makes of it
+_CLOUDS: Final = 0.0022  # share of the light that areas of half of a page are off a smooth surface
+_CLOUDS_GRAIN: Final = 0.65  # the same as a share of what compression makes of it
 _NEARLY_LIT: Final = 0.75  # the same if the rest is faintly darker
 _DARKER_FAINT: Final = 0.06  # share of the light that is missing there
 _LIGHTER_FAINT: Final = 0.01  # share of such a page that is brighter than that surface
@@ -187,7 +187,7 @@ def _is_clouded(light: _Light, rest: NDArray[np.float64]) -> bool:
     plane[known] = rest
     means = blurred(plane[..., None], 1)[..., 0][known]
     means /= blurred(known[..., None].astype(np.float32), 1)[..., 0][known]
-    return float(np.median(np.abs(means))) > _CLOUDS + _CLOUDS_GRAIN * light.grain
+    return float(np.median(np.abs(means))) > max(_CLOUDS, _CLOUDS_GRAIN * light.grain)
 
 
 def _is_only_faintly_darker(rest: NDArray[np.float64], off: float) -> bool:
