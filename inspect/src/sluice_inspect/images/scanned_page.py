@@ -12,12 +12,15 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
+from sluice_inspect.images.page_bleeding import absorb_bleeding
 from sluice_inspect.images.page_creases import Plane, find_creases, has_long_marks, mask_creases, mask_ends
+from sluice_inspect.images.page_dust import is_grid
 from sluice_inspect.images.page_light import FACET, FACET_FAINT, SCENE, is_crumpled_paper, is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
-from sluice_inspect.images.page_marks import absorb_bleeding, is_grid, mask_handling, mask_punched
+from sluice_inspect.images.page_marks import mask_handling
 from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
 from sluice_inspect.images.page_parts import CELL, Part, parts_of, unexplained
+from sluice_inspect.images.page_punches import mask_punched
 from sluice_inspect.images.views import Levels, PictureView
 
 _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans
