@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _RINGS_FAR: Final = 0.3  # share of the contrast of a speck that what is around it has by compression
 _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its border
 _BLURRED: Final = 1.7  # times as large as that are some for their blur
-_SPECK_CORE: Final = 1.0  # millimetres of what is half as dark as the darkest of such a speck
+_SPECK_CORE: Final = 0.9  # millimetres of what is half as dark as the darkest of such a speck
+_LETTER: Final = 1.2  # the same of a dark speck, from which on it may be a letter
+_LETTER_DARK: Final = 60.0  # levels of one
 _OUTERMOST: Final = 2.6  # millimetres of the border of a page, with a cell
 _PAIR_CORE: Final = 0.8  # the same of two beside each other among a few
 _LARGE: Final = 1.5  # times as large as that are some of many, with what compression leaves around them
@@ -105,7 +107,7 @@ def _sizes(page: Page, parts: list[Part], most: float) -> NDArray[np.float64]:
             if _core(page, parts[place]) <= max(_SPECK_CORE, 3 / page.scale):
                 sizes[place] = most
     for index, part in enumerate(parts):
-        if sizes[index] <= most and _is_cut_stroke(page, part, most):
+        if sizes[index] <= most and (_is_cut_stroke(page, part, most) or _is_letter(page, part)):
             sizes[index] = math.inf
     return sizes
 
@@ -124,6 +126,11 @@ def _is_cut_stroke(page: Page, part: Part, most: float) -> bool:
     long = max(np.ptp(rows), np.ptp(columns)) / page.scale
     is_inside = rows.min() > 0 and columns.min() > 0 and rows.max() < len(off) - 1 and columns.max() < off.shape[1] - 1
     return bool(is_inside and long > most)
+
+
+def _is_letter(page: Page, part: Part) -> bool:
+    """Return whether a tiny part is dark, and as large as the smallest letters all over."""
+    return part.contrast >= _LETTER_DARK and _core(page, part) > max(_LETTER, 3.5 / page.scale)
 
 
 def _core(page: Page, part: Part) -> float:

@@ -35,6 +35,7 @@ _BORDER_NOISE: Final = 3.5  # contrast of one at most, times the least of a mark
 _BORDER_MOST: Final = 5
 _ACROSS: Final = 20.0  # millimetres from both edges together up to which a mark lies across a corner
 _ACROSS_FAINT: Final = 38.0
+_ACROSS_DARK: Final = 6.5  # millimetres of a dark one: letters are smaller
 _CROSSING_DARK: Final = 40.0  # levels of one that a pen may have made
 _LONE_MOST: Final = 20.0  # levels of a faint mark
 _LONE_LONG: Final = 8.0  # millimetres of it at most
@@ -175,7 +176,7 @@ def _at_corner(parts: list[Part], width: float, height: float) -> list[Part]:
 
 def _is_across(x: NDArray[np.float64], y: NDArray[np.float64], part: Part) -> bool:
     """Return whether cells so far from both edges fill a corner or cut it off, as no stroke that begins there does."""
-    if part.size * part.unit**2 > 0.35 * part.width * part.height and min(part.width, part.height) > 2:
+    if part.size * part.unit**2 > 0.35 * part.width * part.height and min(part.width, part.height) > _ACROSS_DARK:
         return True
     return bool(((x - x.mean()) * (y - y.mean())).mean() < -0.3 * x.std() * y.std())
 

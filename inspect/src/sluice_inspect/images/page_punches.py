@@ -25,6 +25,7 @@ _STAPLE: Final = (9.2, 19.5)  # millimetres between the holes of a staple
 _TINY: Final = 2.35  # millimetres of a tiny one of two, with the cells at its border
 _HOLES_LEAST: Final = 6.8  # the same of tiny ones, on long paper
 _HOLE: Final = 2.05  # millimetres of one of them, with the cells at its border
+_HOLE_ROUND: Final = 0.7  # its shorter side as a share of its longer one, at least
 _HOLE_DARK: Final = 120.0  # levels
 _WIRE_LEAST: Final = 7.6  # millimetres of a wire at least: shorter lines are strokes
 _WIRE_SURE: Final = 9.5  # the same of one without a shadow
@@ -197,7 +198,13 @@ def staples(page: Page, parts: list[Part], width: float, height: float) -> list[
                 found += dots
             if len(dots) == 1 and sum(part.contrast > FAINT for part in corner) == 1:
                 # Its other hole is off the page, or on a part of it that is turned over.
-                found += [dot for dot in dots if max(dot.width, dot.height) <= _HOLE and dot.contrast > _HOLE_DARK]
+                found += [
+                    dot
+                    for dot in dots
+                    if max(dot.width, dot.height) <= _HOLE
+                    and min(dot.width, dot.height) >= _HOLE_ROUND * max(dot.width, dot.height)
+                    and dot.contrast > _HOLE_DARK
+                ]
             for part in corner:
                 inset = max(height - part.top, width - part.left if right else part.right)
                 # Further away from a lower corner, where staples are rare, it may be a stroke.
