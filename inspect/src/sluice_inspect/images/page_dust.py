@@ -107,7 +107,8 @@ def _sizes(page: Page, parts: list[Part], most: float) -> NDArray[np.float64]:
             if _core(page, parts[place]) <= max(_SPECK_CORE, 3 / page.scale):
                 sizes[place] = most
     for index, part in enumerate(parts):
-        if sizes[index] <= most and (_is_cut_stroke(page, part, most) or _is_letter(page, part)):
+        is_cut = sizes[index] <= most and _is_cut_stroke(page, part, most)
+        if is_cut or (sizes[index] <= _LARGE * most and _is_letter(page, part)):
             sizes[index] = math.inf
     return sizes
 
