@@ -137,12 +137,12 @@ def _mask_outside(page: Page) -> list[int]:
 
 
 def _written_along(strip: Levels, edge: NDArray[np.float64], scale: float) -> Mask:
-    """Return what is darker than what is beside it along an `edge`, in parts too short for a shadow."""
+    """Return what is darker than the page, in parts too short for a shadow, on the inner side of its `edge`."""
     closed = brightest = strip.max(axis=2)
     for sign in (1, -1):
         closed = sign * greatest_around(sign * closed.T, max(1, round(_WRITTEN_LONG / 2 * scale))).T
-    is_beside = np.abs(np.arange(len(strip))[:, None] - edge) >= max(2, _WRITTEN_FROM * scale)
-    written: Mask = is_beside & (closed - brightest > np.maximum(_STROKE, 0.2 * closed))
+    is_inner = np.arange(len(strip))[:, None] >= edge + max(2, _WRITTEN_FROM * scale)
+    written: Mask = is_inner & (closed - brightest > np.maximum(_STROKE, 0.2 * closed))
     starts = np.flatnonzero(np.diff(written.any(axis=0).astype(np.int8)) == 1)
     apart = np.diff(starts)
     if len(apart) >= _TORN_LEAST and float(np.median(apart)) >= _TORN_APART * scale and _is_regular(apart):
