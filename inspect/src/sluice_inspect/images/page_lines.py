@@ -45,6 +45,9 @@ _TORN_LEAST: Final = 7  # distances between holes of a spiral
 _TORN_APART: Final = 4.0  # millimetres of them
 _CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turned corner takes
 _CORNER_SPREAD: Final = 14.0  # levels within it
+_CORNER_STEP: Final = 5.0  # levels of its edge, seen in most of it
+_CORNER_SHARP: Final = 2.5  # millimetres beside that edge that are examined
+_CORNER_CELL: Final = 0.5  # the same of a part of them; two are a millimetre
 _CORNER_DARK: Final = 35.0  # levels along its lines, off what is usual there
 _OUTLINE_DARK: Final = 70.0  # the same where its shadow begins and ends
 _OUTLINE_SHADOW: Final = 4.0  # millimetres beside it where faint rests are its shadow, which is uneven
@@ -233,6 +236,8 @@ def model_corners(page: Page) -> None:
         usual = np.median(levels[:side, :side][inner], axis=0)
         if (np.abs(levels[:side, :side][inner] - usual).max(axis=1) <= _CORNER_SPREAD + 5 * page.noise).mean() < 0.8:
             continue
+        if not _is_sharp(grey, distance, legs, x, y):
+            continue
         background[:side, :side][distance < 0] = usual
         reach = max(1.6, 8 / page.scale)  # as far as blocks of a JPEG reach
         planes = levels[:side, :side], background[:side, :side]
@@ -247,6 +252,30 @@ def model_corners(page: Page) -> None:
             masked[:side, :side] |= (np.abs(apart) < reach) & (darker < _OUTLINE_DARK)
             rest = np.abs(planes[0] - planes[1]).max(axis=2)
             masked[:side, :side] |= (np.abs(apart) < _OUTLINE_SHADOW) & (rest < _OUTLINE_FAINT)
+
+
+def _is_sharp(
+    grey: NDArray[np.float32],
+    distance: NDArray[np.float32],
+    legs: tuple[float, float],
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+) -> bool:
+    """Return whether the brightness changes within a millimetre nearly all along the edge of a corner; light is soft."""
+    piece, bins = 2.0, round(2 * _CORNER_SHARP / _CORNER_CELL)
+    near = (np.abs(distance) < _CORNER_SHARP) & (np.minimum(x, y) > 2)
+    along = np.floor((x * legs[0] - y * legs[1])[near] / math.hypot(*legs) / piece).astype(np.int64)
+    if not len(along):
+        return False
+    along -= along.min()
+    places = along * bins + np.clip((distance[near] + _CORNER_SHARP) / _CORNER_CELL, 0, bins - 1).astype(np.int64)
+    size = (int(along.max()) + 1) * bins
+    counts = np.bincount(places, minlength=size).reshape(-1, bins)
+    means = np.bincount(places, grey[near], size).reshape(-1, bins) / np.maximum(counts, 1)
+    means = means[(counts >= 2).all(axis=1)]
+    if not len(means):
+        return False
+    return float(np.percentile(np.abs(means[:, 2:] - means[:, :-2]).max(axis=1), 30)) >= _CORNER_STEP
 
 
 def _legs(off: Mask, scale: float) -> tuple[float, float] | None:
