@@ -39,6 +39,7 @@ beside it are, levels between them at least, and how many times as far apart the
 _PERSISTS: Final = 0.6  # share of a step between two tones that is still there further away
 _EDGE_LEAST: Final = 22.0  # millimetres in which a dark edge has no gap
 _STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
+_STROKE_DARK: Final = 12.0  # the same where little light is left
 _WRITTEN_LONG: Final = 5.0  # millimetres of a stroke along the edge of a page, at most
 _WRITTEN_FROM: Final = 0.4  # millimetres from that edge, within which it is not straight
 _TORN_LEAST: Final = 7  # distances between holes of a spiral
@@ -91,7 +92,7 @@ def model_edges(page: Page, *, is_crumpled: bool = False) -> None:
             corner = np.s_[: depths[turn] + round(3 * page.scale), : beside + round(3 * page.scale)]
             background[corner] = _without_strokes(levels[corner], max(1, round(1.2 * page.scale)))
             stroke = (background[corner] - levels[corner]).max(axis=2)
-            masked[corner] |= stroke < np.maximum(_STROKE, 0.2 * background[corner].max(axis=2))
+            masked[corner] |= stroke < _stroke_least(background[corner].max(axis=2), page.noise)
 
 
 def _without_strokes(levels: Levels, by: int) -> Levels:
@@ -132,25 +133,35 @@ def _mask_outside(page: Page) -> list[int]:
         if dark.size and float(np.percentile(dark, 95)) > 0.8 * float(np.median(grey[-beyond:])):
             continue  # something is written there
         edge = np.interp(np.arange(width), [float(part.mean()) for part in columns], edges) - 2 * by
-        written = _written_along(levels[: most + 2 * beyond], edge, page.scale)
+        written = _written_along(levels[: most + 2 * beyond], edge, page)
         for part, depth in zip(columns, lines, strict=True):
             masked[:depth, part] |= ~written[:depth, part]
         depths[-1] = int(lines.max())
     return depths
 
 
-def _written_along(strip: Levels, edge: NDArray[np.float64], scale: float) -> Mask:
-    """Return what is darker than the page, in parts too short for a shadow, on the inner side of its `edge`."""
+def _written_along(strip: Levels, edge: NDArray[np.float64], page: Page) -> Mask:
+    """Return what is darker than what is around it, in parts too short for a shadow: on the inner side of the `edge` of
+    the page, or where it is dark.
+    """
     closed = brightest = strip.max(axis=2)
     for sign in (1, -1):
-        closed = sign * greatest_around(sign * closed.T, max(1, round(_WRITTEN_LONG / 2 * scale))).T
-    is_inner = np.arange(len(strip))[:, None] >= edge + max(2, _WRITTEN_FROM * scale)
-    written: Mask = is_inner & (closed - brightest > np.maximum(_STROKE, 0.2 * closed))
+        closed = sign * greatest_around(sign * closed.T, max(1, round(_WRITTEN_LONG / 2 * page.scale))).T
+    is_inner = np.arange(len(strip))[:, None] >= edge + max(2, _WRITTEN_FROM * page.scale)
+    is_stroke = closed - brightest > _stroke_least(closed, page.noise)
+    written: Mask = (is_inner | (closed < 2 * _STROKE)) & is_stroke
     starts = np.flatnonzero(np.diff(written.any(axis=0).astype(np.int8)) == 1)
     apart = np.diff(starts)
-    if len(apart) >= _TORN_LEAST and float(np.median(apart)) >= _TORN_APART * scale and _is_regular(apart):
+    if len(apart) >= _TORN_LEAST and float(np.median(apart)) >= _TORN_APART * page.scale and _is_regular(apart):
         written[:] = False  # the holes of a spiral
     return written
+
+
+def _stroke_least(around: NDArray[np.float32], noise: float) -> NDArray[np.float32]:
+    """Return the levels by which a stroke in a shadow is darker than what is around it, of which half is enough."""
+    dark = np.maximum(0.5 * around, max(_STROKE_DARK, 5 * noise))
+    least: NDArray[np.float32] = np.maximum(np.minimum(_STROKE, dark), 0.2 * around).astype(np.float32)
+    return least
 
 
 def _mask_sheet_edges(page: Page, known: list[int]) -> None:
@@ -200,7 +211,7 @@ def _mask_sheet_edges(page: Page, known: list[int]) -> None:
         covered = ~beyond & (down < line + reach)
         if best[3] and _is_lid(strip, beyond, within, least):
             covered |= beyond
-        masked[: len(strip)] |= covered & ~_written_along(strip, line, page.scale)
+        masked[: len(strip)] |= covered & ~_written_along(strip, line, page)
         known[turn] = int(line.max()) + reach
 
 
