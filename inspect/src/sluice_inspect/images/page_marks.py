@@ -36,6 +36,8 @@ _BORDER_MOST: Final = 5
 _ACROSS: Final = 20.0  # millimetres from both edges together up to which a mark lies across a corner
 _ACROSS_FAINT: Final = 38.0
 _ACROSS_DARK: Final = 6.5  # millimetres of a dark one: letters are smaller
+_ACROSS_ENDS: Final = 3.5  # millimetres from both edges at which a dark line across a corner ends
+_ACROSS_LONG: Final = 6.0  # millimetres of one: a shorter one is a stroke
 _CROSSING_DARK: Final = 40.0  # levels of one that a pen may have made
 _LONE_MOST: Final = 20.0  # levels of a faint mark
 _LONE_LONG: Final = 8.0  # millimetres of it at most
@@ -175,9 +177,11 @@ def _at_corner(parts: list[Part], width: float, height: float) -> list[Part]:
 
 
 def _is_across(x: NDArray[np.float64], y: NDArray[np.float64], part: Part) -> bool:
-    """Return whether cells so far from both edges fill a corner or cut it off, as no stroke that begins there does."""
+    """Return whether cells so far from both edges fill a corner, or cut it off from one edge to the other."""
     if part.size * part.unit**2 > 0.35 * part.width * part.height and min(part.width, part.height) > _ACROSS_DARK:
         return True
+    if max(x.min(), y.min()) > _ACROSS_ENDS or math.hypot(part.width, part.height) < _ACROSS_LONG:
+        return False  # a stroke
     return bool(((x - x.mean()) * (y - y.mean())).mean() < -0.3 * x.std() * y.std())
 
 
