@@ -112,7 +112,10 @@ def _mask_soft(page: Page) -> None:
             round(part.left * page.scale) : round(part.right * page.scale),
         ]
         is_small = max(part.width, part.height) <= _SOFT_LONG
-        if is_small and float(np.percentile(edges[box], 95)) <= _SOFT * part.contrast:
+        if not is_small or float(np.percentile(edges[box], 95)) > _SOFT * part.contrast:
+            continue
+        own = edges[box][page.off_in(box) > 0.5 * part.contrast]  # a thin line takes little of its box
+        if not len(own) or float(np.median(own)) <= _SOFT * part.contrast:
             soft.append(part)
     if sum(part.width * part.height for part in soft) <= _SOFT_MOST * page.masked.size / page.scale**2:
         for part in soft:
