@@ -20,6 +20,7 @@ _SPECK: Final = 1.6  # millimetres of a speck of dust, with the cells at its bor
 _BLURRED: Final = 1.7  # times as large as that are some for their blur
 _SPECK_CORE: Final = 0.9  # millimetres of what is half as dark as the darkest of such a speck
 _LETTER: Final = 1.2  # the same of a dark speck, from which on it may be a letter
+_MEETING: Final = 60  # specks of which two meet by chance, and are as large as a letter
 _LETTER_DARK: Final = 60.0  # levels of one
 _OUTERMOST: Final = 2.6  # millimetres of the border of a page, with a cell
 _PAIR_CORE: Final = 0.8  # the same of two beside each other among a few
@@ -108,7 +109,8 @@ def _sizes(page: Page, parts: list[Part], most: float) -> NDArray[np.float64]:
                 sizes[place] = most
     for index, part in enumerate(parts):
         is_cut = sizes[index] <= most and _is_cut_stroke(page, part, most)
-        if is_cut or (sizes[index] <= _LARGE * most and _is_letter(page, part)):
+        is_near_letter = sizes[index] <= _LARGE * most and len(parts) < _MEETING
+        if is_cut or (is_near_letter and _is_letter(page, part)):
             sizes[index] = math.inf
     return sizes
 
