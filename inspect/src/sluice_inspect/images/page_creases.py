@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from sluice_inspect.images.page_model import Page, greatest_around, window_sums
-from sluice_inspect.images.page_parts import Part, mask_part, unexplained
+from sluice_inspect.images.page_parts import Part, connected, mask_part, unexplained
 from sluice_inspect.images.views import Levels
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ _SPREAD_LEAST: Final = 0.3  # share of the page over which they extend
 _LONG: Final = 8.0  # millimetres of a mark that may be part of a crease
 _LONG_LEAST: Final = 120.0  # the same of all of them together
 _DEPTH_MOST: Final = 38.0  # levels of such a mark
+_NARROW: Final = 1.2  # millimetres of a line that may be a stroke
+_NARROW_DARK: Final = 24.0  # levels by which no crease is darker than the page on both sides so near to it
+_NARROW_INSIDE: Final = 8.0  # millimetres from the edge of the page where folds and shadows end
+_NARROW_CORNER: Final = 34.0  # the same of a corner in which a staple may be
+_NARROW_SHARE: Final = 0.02  # share of the page that they take at most: more is noise
 _BESIDE: Final = 3.0  # millimetres beside a crease in which the page faces the lamp differently
 _RELIEF: Final = 20.0  # levels of what is there, beyond those of the crease: two may cross, no word is so faint
 _BEYOND: Final = 6.0  # millimetres from a crease in which a mark may be part of it
@@ -101,7 +106,26 @@ def find_creases(page: Page, background: Levels) -> Plane | None:
     rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
     if float(np.ptp(rows) * np.ptp(columns)) < _SPREAD_LEAST * seen.size:
         return None
-    return None if _is_drawn(lines, page.scale / factor) else lines.depth
+    return None if _is_drawn(lines, page.scale / factor) or _has_narrow_stroke(page) else lines.depth
+
+
+def _has_narrow_stroke(page: Page) -> bool:
+    """Return whether a narrow line is darker than any crease, and ends on the page: a fold ends at its edge."""
+    grey = page.levels.mean(axis=2)
+    closed, by = grey, max(1, round(_NARROW / 2 * page.scale))
+    for sign in (1, -1):
+        closed = sign * greatest_around(greatest_around(sign * closed, by).T, by).T
+    found = np.argwhere(closed - grey > max(_NARROW_DARK, 5 * page.noise))
+    if len(found) > _NARROW_SHARE * grey.size:
+        return False
+    border = np.array([_NARROW_INSIDE * page.scale, _NARROW_INSIDE * page.scale])
+    corner = _NARROW_CORNER * page.scale
+    for cells in connected(found, grey.shape[1]):
+        near, far = cells.min(axis=0), cells.max(axis=0)
+        aside = np.minimum(near, np.subtract(grey.shape, far))
+        if np.hypot(*(far - near)) >= _LONG * page.scale and (aside > border).all() and aside.max() > corner:
+            return True
+    return False
 
 
 def _is_drawn(lines: _Lines, scale: float) -> bool:

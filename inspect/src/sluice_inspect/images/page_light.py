@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Mask, Page, fitted, powers
+from sluice_inspect.images.page_model import CELLS_LEAST, POWERS, Mask, Page, blurred, fitted, powers
 from sluice_inspect.images.views import Levels
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ FACET: Final = 0.13  # share by which the parts of a clearly crumpled page diffe
 FACET_FAINT: Final = 0.04  # the same if no crease is a mark: hills in fog differ by more
 _EVENLY_LIT: Final = 0.94  # share of a page without shadows that is a smooth surface
 _UNSEEN: Final = 0.012  # share of the light that a reader does not see where it has no edge
+_CLOUDS: Final = 0.0022  # share of the light that areas of half of a page are off a smooth surface
+_CLOUDS_GRAIN: Final = 0.65  # the same as a share of what compression makes of it
+_CLOUDS_WIDE: Final = 0.0012  # share of the light that areas of 28 millimetres are off it
+_CLOUDS_WIDE_GRAIN: Final = 0.5  # the same as a share of what compression makes of it
+_CLOUDS_APART: Final = 0.006  # share of the light by which it is darker between two places where it is brightest
+_CLOUDS_LEAST: Final = 2  # such places besides the brightest; a lamp has one, beside a shadow two
 _NEARLY_LIT: Final = 0.75  # the same if the rest is faintly darker
 _DARKER_FAINT: Final = 0.06  # share of the light that is missing there
 _LIGHTER_FAINT: Final = 0.01  # share of such a page that is brighter than that surface
@@ -95,11 +101,13 @@ def is_lit_paper(page: Page, *, is_text: bool = False) -> bool:
     off = (0.02 if is_text else 0.01 if page.folds else 0.006) + light.grain
     for rest in _unlit(light, off):
         lit = float((np.abs(rest) <= off).mean())
-        if (
+        is_near = (
             lit >= _EVENLY_LIT
             or float(np.percentile(np.abs(rest), 99)) <= _UNSEEN
             or (lit >= _NEARLY_LIT and _is_only_faintly_darker(rest, off))
-            or _is_shadowed(rest, off, _SHADOW)
+        )
+        if (is_near and (is_text or not _is_clouded(light, rest, is_folded=bool(page.folds)))) or _is_shadowed(
+            rest, off, _SHADOW
         ):
             return True
     if _is_under_shadow(light, off):
@@ -174,6 +182,54 @@ def _monotony(light: NDArray[np.float64]) -> float:
         abs(float((lines[-1] - lines[0]).mean())) / max(float(np.abs(np.diff(lines, axis=0)).sum(axis=0).mean()), 0.001)
         for lines in (light, light.T)
     )
+
+
+def _is_clouded(light: _Light, rest: NDArray[np.float64], *, is_folded: bool) -> bool:
+    """Return whether what a surface leaves of the light is brighter and darker by areas: faint fog, or snow.
+
+    Noise and compression change from cell to cell, and what a shadow leaves is not in most of a page. `is_folded`: the
+    parts of the page face the lamp differently.
+    """
+    plane, known = np.zeros(light.levels.shape, dtype=np.float32), light.used.reshape(light.levels.shape)
+    plane[known] = rest
+    small, large = (_mean_around(plane, known, by) for by in (1, 3))
+    if float(np.median(np.abs(small))) > max(_CLOUDS, _CLOUDS_GRAIN * light.grain):
+        return True
+    wide = float(np.median(np.abs(large)))
+    if is_folded or wide <= _CLOUDS_WIDE:
+        return False
+    return wide > _CLOUDS_WIDE_GRAIN * light.grain or _has_several_maxima(light)
+
+
+def _mean_around(plane: NDArray[np.float32], known: Mask, by: int) -> NDArray[np.float32]:
+    """Return the mean of the known cells up to `by` cells away from each known one."""
+    share = blurred(known[..., None].astype(np.float32), by)[..., 0][known]
+    means: NDArray[np.float32] = blurred(plane[..., None], by)[..., 0][known] / share
+    return means
+
+
+def _has_several_maxima(light: _Light) -> bool:
+    """Return whether the light is brightest in several places, by more than compression makes of it: of clouds."""
+    smooth = blurred(blurred(light.levels[..., None].astype(np.float32), 2), 2)[..., 0]
+    border = (len(smooth) - len(light.inner)) // 2
+    smooth = smooth[border:-border, border:-border]
+    least = max(_CLOUDS_APART, light.grain)
+    top: dict[int, float] = {}  # the brightest value of each area that is brighter than the one that is looked at
+    area = np.full((smooth.shape[0] + 2, smooth.shape[1] + 2), -1, dtype=np.int64)
+    count = 0
+    for place in np.argsort(-smooth, axis=None).tolist():
+        row, column = divmod(place, smooth.shape[1])
+        value = float(smooth[row, column])
+        around = area[row : row + 3, column : column + 3]
+        near = sorted({number for number in around.ravel().tolist() if number >= 0}, key=lambda n: -top[n])
+        if not near:
+            near = [place]
+            top[place] = value
+        for lower in near[1:]:
+            count += top.pop(lower) - value > least
+            area[area == lower] = near[0]
+        area[row + 1, column + 1] = near[0]
+    return count >= _CLOUDS_LEAST
 
 
 def _is_only_faintly_darker(rest: NDArray[np.float64], off: float) -> bool:

@@ -39,8 +39,16 @@ beside it are, levels between them at least, and how many times as far apart the
 _PERSISTS: Final = 0.6  # share of a step between two tones that is still there further away
 _EDGE_LEAST: Final = 22.0  # millimetres in which a dark edge has no gap
 _STROKE: Final = 30.0  # levels of a stroke in the shadow of two edges, at least
+_STROKE_DARK: Final = 12.0  # the same where little light is left
+_WRITTEN_LONG: Final = 5.0  # millimetres of a stroke along the edge of a page, at most
+_WRITTEN_FROM: Final = 0.4  # millimetres from that edge, within which it is not straight
+_TORN_LEAST: Final = 7  # distances between holes of a spiral
+_TORN_APART: Final = 4.0  # millimetres of them
 _CORNER_LEAST, _CORNER_MOST = 4.0, 54.0  # millimetres of the edges that a turned corner takes
 _CORNER_SPREAD: Final = 14.0  # levels within it
+_CORNER_STEP: Final = 5.0  # levels of its edge, seen in most of it
+_CORNER_SHARP: Final = 2.5  # millimetres beside that edge that are examined
+_CORNER_CELL: Final = 0.5  # the same of a part of them; two are a millimetre
 _CORNER_DARK: Final = 35.0  # levels along its lines, off what is usual there
 _OUTLINE_DARK: Final = 70.0  # the same where its shadow begins and ends
 _OUTLINE_SHADOW: Final = 4.0  # millimetres beside it where faint rests are its shadow, which is uneven
@@ -84,7 +92,7 @@ def model_edges(page: Page, *, is_crumpled: bool = False) -> None:
             corner = np.s_[: depths[turn] + round(3 * page.scale), : beside + round(3 * page.scale)]
             background[corner] = _without_strokes(levels[corner], max(1, round(1.2 * page.scale)))
             stroke = (background[corner] - levels[corner]).max(axis=2)
-            masked[corner] |= stroke < np.maximum(_STROKE, 0.2 * background[corner].max(axis=2))
+            masked[corner] |= stroke < _stroke_least(background[corner].max(axis=2), page.noise)
 
 
 def _without_strokes(levels: Levels, by: int) -> Levels:
@@ -124,10 +132,36 @@ def _mask_outside(page: Page) -> list[int]:
         dark = np.concatenate([grey[: max(0, int(edges[number]) - beyond), columns[number]].ravel() for number in seen])
         if dark.size and float(np.percentile(dark, 95)) > 0.8 * float(np.median(grey[-beyond:])):
             continue  # something is written there
+        edge = np.interp(np.arange(width), [float(part.mean()) for part in columns], edges) - 2 * by
+        written = _written_along(levels[: most + 2 * beyond], edge, page)
         for part, depth in zip(columns, lines, strict=True):
-            masked[:depth, part] = True
+            masked[:depth, part] |= ~written[:depth, part]
         depths[-1] = int(lines.max())
     return depths
+
+
+def _written_along(strip: Levels, edge: NDArray[np.float64], page: Page) -> Mask:
+    """Return what is darker than what is around it, in parts too short for a shadow: on the inner side of the `edge` of
+    the page, or where it is dark.
+    """
+    closed = brightest = strip.max(axis=2)
+    for sign in (1, -1):
+        closed = sign * greatest_around(sign * closed.T, max(1, round(_WRITTEN_LONG / 2 * page.scale))).T
+    is_inner = np.arange(len(strip))[:, None] >= edge + max(2, _WRITTEN_FROM * page.scale)
+    is_stroke = closed - brightest > _stroke_least(closed, page.noise)
+    written: Mask = (is_inner | (closed < 2 * _STROKE)) & is_stroke
+    starts = np.flatnonzero(np.diff(written.any(axis=0).astype(np.int8)) == 1)
+    apart = np.diff(starts)
+    if len(apart) >= _TORN_LEAST and float(np.median(apart)) >= _TORN_APART * page.scale and _is_regular(apart):
+        written[:] = False  # the holes of a spiral
+    return written
+
+
+def _stroke_least(around: NDArray[np.float32], noise: float) -> NDArray[np.float32]:
+    """Return the levels by which a stroke in a shadow is darker than what is around it, of which half is enough."""
+    dark = np.maximum(0.5 * around, max(_STROKE_DARK, 5 * noise))
+    least: NDArray[np.float32] = np.maximum(np.minimum(_STROKE, dark), 0.2 * around).astype(np.float32)
+    return least
 
 
 def _mask_sheet_edges(page: Page, known: list[int]) -> None:
@@ -177,7 +211,7 @@ def _mask_sheet_edges(page: Page, known: list[int]) -> None:
         covered = ~beyond & (down < line + reach)
         if best[3] and _is_lid(strip, beyond, within, least):
             covered |= beyond
-        masked[: len(strip)] |= covered
+        masked[: len(strip)] |= covered & ~_written_along(strip, line, page)
         known[turn] = int(line.max()) + reach
 
 
@@ -213,6 +247,8 @@ def model_corners(page: Page) -> None:
         usual = np.median(levels[:side, :side][inner], axis=0)
         if (np.abs(levels[:side, :side][inner] - usual).max(axis=1) <= _CORNER_SPREAD + 5 * page.noise).mean() < 0.8:
             continue
+        if not _is_sharp(grey, distance, legs, x, y):
+            continue
         background[:side, :side][distance < 0] = usual
         reach = max(1.6, 8 / page.scale)  # as far as blocks of a JPEG reach
         planes = levels[:side, :side], background[:side, :side]
@@ -227,6 +263,30 @@ def model_corners(page: Page) -> None:
             masked[:side, :side] |= (np.abs(apart) < reach) & (darker < _OUTLINE_DARK)
             rest = np.abs(planes[0] - planes[1]).max(axis=2)
             masked[:side, :side] |= (np.abs(apart) < _OUTLINE_SHADOW) & (rest < _OUTLINE_FAINT)
+
+
+def _is_sharp(
+    grey: NDArray[np.float32],
+    distance: NDArray[np.float32],
+    legs: tuple[float, float],
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+) -> bool:
+    """Return whether the brightness changes within a millimetre nearly all along the edge of a corner; light is soft."""
+    piece, bins = 2.0, round(2 * _CORNER_SHARP / _CORNER_CELL)
+    near = (np.abs(distance) < _CORNER_SHARP) & (np.minimum(x, y) > 2)
+    along = np.floor((x * legs[0] - y * legs[1])[near] / math.hypot(*legs) / piece).astype(np.int64)
+    if not len(along):
+        return False
+    along -= along.min()
+    places = along * bins + np.clip((distance[near] + _CORNER_SHARP) / _CORNER_CELL, 0, bins - 1).astype(np.int64)
+    size = (int(along.max()) + 1) * bins
+    counts = np.bincount(places, minlength=size).reshape(-1, bins)
+    means = np.bincount(places, grey[near], size).reshape(-1, bins) / np.maximum(counts, 1)
+    means = means[(counts >= 2).all(axis=1)]
+    if not len(means):
+        return False
+    return float(np.percentile(np.abs(means[:, 2:] - means[:, :-2]).max(axis=1), 30)) >= _CORNER_STEP
 
 
 def _legs(off: Mask, scale: float) -> tuple[float, float] | None:
@@ -401,7 +461,7 @@ def model_lines(page: Page) -> bool:
     return True
 
 
-def _is_regular(distances: NDArray[np.float64]) -> bool:
+def _is_regular(distances: NDArray[np.float64] | NDArray[np.int64]) -> bool:
     """Return whether lines or dots are as far apart as those of ruled paper."""
     if len(distances) < _REGULAR_LEAST:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CELL: Final = 0.5  # millimetres
+FAINT: Final = 30.0  # levels of a faint mark, at most
+BORDER: Final = 4.0  # millimetres from the edge of a page in which a mark is at its border
 _RINGING: Final = 2.5  # millimetres around a dark mark in which compression leaves faint ones
 _RINGS: Final = 0.2  # their share of its contrast
+_OUTLINES: Final = 5  # straight lines of the outline of a part, at most
 _CELLS_MOST: Final = 40_000
 
 
@@ -84,18 +88,21 @@ def parts_of(page: Page) -> list[Part]:
     found = np.argwhere(marked)
     if len(found) > _CELLS_MOST:
         return [_part(found, strongest, unit)]
+    return [_part(cells, strongest, unit) for cells in connected(found, columns)]
+
+
+def connected(found: NDArray[np.int64], columns: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the groups of cells that touch each other; `found` are rows and columns on a grid of so many columns."""
     wide = columns + 1  # places in one number, with a column between the last and the first of two rows
     left = set((found[:, 0] * wide + found[:, 1]).tolist())
     neighbours = [dy * wide + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
-    parts = []
     while left:
         cells = [left.pop()]
         for place in cells:  # it grows meanwhile
             near = [place + by for by in neighbours if place + by in left]
             left.difference_update(near)
             cells += near
-        parts.append(_part(np.stack(np.divmod(cells, wide), axis=1), strongest, unit))
-    return parts
+        yield np.stack(np.divmod(cells, wide), axis=1)
 
 
 def unexplained(page: Page) -> list[Part]:
@@ -132,3 +139,37 @@ def mask_cells(page: Page, parts: list[Part], pad: float) -> None:
     by = math.ceil(pad * page.scale / step)
     near = greatest_around(greatest_around(plane, by).T, by).T > 0
     page.masked |= near.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
+
+
+def part_levels(page: Page, part: Part, pad: float) -> tuple[tuple[slice, slice], NDArray[np.float32]]:
+    """Return the box of a part with `pad` millimetres around it, in pixels, and the levels that are missing there."""
+    top, left = (max(0, round((start - pad) * page.scale)) for start in (part.top, part.left))
+    bottom, right = (round((end + pad) * page.scale) for end in (part.bottom, part.right))
+    height, width = page.masked.shape
+    box = slice(top, min(bottom, height)), slice(left, min(right, width))
+    return box, (page.background[box] - page.levels[box]).mean(axis=2)
+
+
+def are_alike(one: Part, other: Part) -> bool:
+    """Return whether two dots are about as large and as dark: holes of a staple, or dots of a list."""
+    shares = (one.width / other.width, one.height / other.height, one.contrast / other.contrast)
+    return all(0.55 < share < 1.8 for share in shares)
+
+
+def has_straight_lines(part: Part, least: int = 2) -> bool:
+    """Return whether a part is made of straight lines, `least` or a few more."""
+    points = (part.cells[part.strengths > 0.4 * part.contrast] * part.unit).astype(np.float64)
+    count, random = len(points), np.random.default_rng(0)
+    for number in range(_OUTLINES):
+        if len(points) < max(4, 0.2 * count):
+            return number >= least
+        pairs = points[random.integers(len(points), size=(200, 2))]
+        ahead = pairs[:, 1] - pairs[:, 0]
+        lengths = np.hypot(ahead[:, 0], ahead[:, 1])
+        ahead, pairs = ahead[lengths > 2] / lengths[lengths > 2, None], pairs[lengths > 2]
+        if not len(ahead):
+            return False
+        off = points[None] - pairs[:, :1]
+        near = np.abs(off[..., 0] * ahead[:, None, 1] - off[..., 1] * ahead[:, None, 0]) < 1
+        points = points[~near[int(near.sum(axis=1).argmax())]]
+    return len(points) < max(4, 0.2 * count)

@@ -12,12 +12,15 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
+from sluice_inspect.images.page_bleeding import absorb_bleeding
 from sluice_inspect.images.page_creases import Plane, find_creases, has_long_marks, mask_creases, mask_ends
+from sluice_inspect.images.page_dust import is_grid
 from sluice_inspect.images.page_light import FACET, FACET_FAINT, SCENE, is_crumpled_paper, is_lit_paper
 from sluice_inspect.images.page_lines import has_horizon, model_corners, model_edges, model_lines
-from sluice_inspect.images.page_marks import absorb_bleeding, is_grid, mask_handling, mask_punched
+from sluice_inspect.images.page_marks import mask_handling
 from sluice_inspect.images.page_model import PAPER, Page, blurred, follow_soft_light, read_page, shows_other_side
 from sluice_inspect.images.page_parts import CELL, Part, parts_of, unexplained
+from sluice_inspect.images.page_punches import mask_punched
 from sluice_inspect.images.views import Levels, PictureView
 
 _LEAST_LONGER, _LEAST_SHORTER = 400, 280  # smaller pictures are no scans
@@ -36,7 +39,9 @@ _DARKEST: Final = 16.0, 2.0  # level of a page on which a stroke is darker by mo
 _DARK_NOISE: Final = 6.5  # the same in standard deviations of its grain
 _DARK_GRAIN: Final = 0.15  # levels of grain that compression has not removed
 _DARK_PART: Final = 0.1  # the same as a share of what is around it
-_DARK_SHARE: Final = 0.1  # share of five millimetres that strokes take
+_DARK_SHARE: Final = 0.07  # share of five millimetres that strokes take
+_STROKE: Final = 40.0  # levels of a stroke that is too small to stand out in full resolution, at least
+_SPECK: Final = 1.2  # millimetres, with the cells at its border, up to which a mark is no stroke
 _DRAWN: Final = 0.98  # share of pixels that equal their neighbour, which no scanner leaves
 
 
@@ -124,10 +129,13 @@ def shows_scene(image: Image.Image) -> bool:
         return False
     if float(np.median(page.background)) < PAPER:
         return _shows_stars(page) or _shows_dark_writing(page)
-    if is_grid(unexplained(page)):
+    marks = unexplained(page)
+    if is_grid(marks):
         return True
+    if any(part.contrast >= _STROKE and max(part.width, part.height) > _SPECK for part in marks):
+        return without_traces(image, is_page=True) is None  # a stroke of a few pixels, or a speck of dust
     inner = page.background[:: round(4 * page.scale), :: round(4 * page.scale)].mean(axis=2)[3:-3, 3:-3]
-    if float(np.ptp(np.percentile(inner, (1, 99)))) < SCENE:
+    if float(np.ptp(np.percentile(inner, (1, 99)))) < SCENE and not has_horizon(page):
         return False
     model_edges(page)
     return model_lines(page) and (has_horizon(page) or not is_lit_paper(page, is_text=shows_other_side(page)))
