@@ -205,9 +205,7 @@ IN_SCHEMA: Final[Mapping[str, Mapping[str, str]]] = {
     "Reviewed": {"outcome": "`awaits_second`: nothing has changed until another person decides the same."},
     "ContextItem": {"status": "An inactive context takes no uploads."},
     "UpdateContext": {"status": "An inactive context takes no uploads."},
-    "AddBucket": _OF_A_BUCKET | {"access_key_id": "Access key of the bucket."},
-    "AddAzureBucket": _OF_A_BUCKET | {"client_id": "Application (client) ID, with its `directory_id`."},
-    "AddGcsBucket": _OF_A_BUCKET | {"access_key_id": "Access ID of an HMAC key, with its `secret_access_key`."},
+    "AddBucket": {"access_key_id": "Access key of the bucket."},
     "UpdateBucket": {
         "name": "A label, unique within the tenant.",
         "access_key_id": "Changes together with `secret_access_key`: send both.",

@@ -33,8 +33,7 @@ SecretField = Annotated[
     typer.Option(
         "--secret",
         metavar="FIELD",
-        help="Which field the secret is: secret_access_key, account_key, sas_token, client_secret or "
-        "service_account_key.",
+        help="Which field of its provider the secret is.",
     ),
 ]
 Settings = Annotated[
@@ -80,7 +79,8 @@ def create(
     secret_stdin: SecretStdin = False,
     secret: SecretField = _SECRET,
     provider: Annotated[
-        str | None, typer.Option("--provider", help="objstore_s3 (the default), azure_blob or gcs.")
+        str | None,
+        typer.Option("--provider", metavar="NAME", help="Its provider, as the API names it. Default: objstore_s3."),
     ] = None,
     settings: Settings = None,
     region: Annotated[str | None, typer.Option("--region", help="Its region. Default: us-east-1.")] = None,

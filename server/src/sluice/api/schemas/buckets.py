@@ -74,7 +74,9 @@ SasToken = Annotated[
     SecretStr, Field(min_length=1, max_length=1000, description="A shared access signature for the container.")
 ]
 DirectoryId = Annotated[str, Field(min_length=36, max_length=36, description="Directory (tenant) ID."), _UUID]
-ClientId = Annotated[str, Field(min_length=36, max_length=36, description="Application (client) ID."), _UUID]
+ClientId = Annotated[
+    str, Field(min_length=36, max_length=36, description="Application (client) ID, with its `directory_id`."), _UUID
+]
 ClientSecret = Annotated[SecretStr, Field(min_length=1, max_length=500, description="Secret of that application.")]
 ServiceAccountKey = Annotated[
     SecretStr,
@@ -90,7 +92,7 @@ def _is_empty(value: object) -> bool:
 class _NewBucket(RequestBody):
     """What is said of a bucket of any provider."""
 
-    name: Name
+    name: Annotated[Name, Field(description="A label, unique within the tenant.")]
     base_path: Annotated[str, Field(max_length=400), AfterValidator(_base_path)] = ""
     set_as_default: bool = False
 
@@ -203,7 +205,9 @@ class AddGcsBucket(_NewBucket):
 
     provider: Literal["gcs"]
     service_account_key: ServiceAccountKey | None = None
-    access_key_id: AccessKeyId | None = None
+    access_key_id: AccessKeyId | None = Field(
+        None, description="Access ID of an HMAC key, with its `secret_access_key`."
+    )
     secret_access_key: SecretKey | None = None
     default_bucket: Annotated[str, Field(min_length=3, max_length=222), _GCS_BUCKET]
     endpoint_url: Endpoint | None = Field(
