@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from sluice.buckets.bucket import Bucket
+from sluice.buckets.repository import settings_columns
 from sluice.buckets.service import Buckets, secret_binding
 from sluice.buckets.stores import Stores
 from sluice.db.database import Database
@@ -16,7 +17,7 @@ from sluice.db.schema import files, storage_configs
 from sluice.db.sql import now_plus
 from sluice.kit.cipher import Keyring
 from sluice.limiter.memory import MemoryLimiter
-from sluice.storage import ObjectStore
+from sluice.storage import ObjectStore, S3Settings
 from sluice.storage.local.store import LocalStore
 from sluice.worker.job import JobContext
 from tests.db.rows import add_file
@@ -33,8 +34,8 @@ def context_of(database: Any, buckets: Any, stores: Any) -> JobContext:
 
 def bucket_row(config_id: str, secret_sealed: str) -> dict[str, object]:
     ids = {"config_id": config_id, "tenant_id": "ten_1", "name": config_id, "created_at": NOW, "is_active": True}
-    place = {"region": "r", "default_bucket": config_id, "base_path": ""}
-    return ids | place | {"access_key_id": "A", "secret_sealed": secret_sealed}
+    place = {"default_bucket": config_id, "base_path": "", "secret_sealed": secret_sealed}
+    return {**ids, **place, **settings_columns(S3Settings("A", "r"))}
 
 
 class WorkerEnvironment:
