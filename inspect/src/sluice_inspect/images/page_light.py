@@ -214,7 +214,7 @@ def _has_several_maxima(light: _Light) -> bool:
     border = (len(smooth) - len(light.inner)) // 2
     smooth = smooth[border:-border, border:-border]
     least = max(_CLOUDS_APART, light.grain)
-    top: dict[int, float] = {}  # the brightest value of each area that is brighter than the one that is looked at
+    top: dict[int, float] = {}  # the brightest value of each area that is brighter than the current one
     area = np.full((smooth.shape[0] + 2, smooth.shape[1] + 2), -1, dtype=np.int64)
     count = 0
     for place in np.argsort(-smooth, axis=None).tolist():

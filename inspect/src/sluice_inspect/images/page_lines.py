@@ -272,7 +272,7 @@ def _is_sharp(
     x: NDArray[np.float32],
     y: NDArray[np.float32],
 ) -> bool:
-    """Return whether the brightness changes within a millimetre nearly all along the edge of a corner; light is soft."""
+    """Return whether the brightness changes within a millimetre along nearly all of a corner's edge; light is soft."""
     piece, bins = 2.0, round(2 * _CORNER_SHARP / _CORNER_CELL)
     near = (np.abs(distance) < _CORNER_SHARP) & (np.minimum(x, y) > 2)
     along = np.floor((x * legs[0] - y * legs[1])[near] / math.hypot(*legs) / piece).astype(np.int64)

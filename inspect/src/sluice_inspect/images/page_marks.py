@@ -1,4 +1,4 @@
-"""The marks that handling leaves on a page: at its border, across its corners, along its feed, and where folds cross."""
+"""The marks that handling leaves on a page: at its border, across corners, along its feed, and where folds cross."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _streaks(parts: list[Part], width: float, height: float) -> list[Part]:
 
 
 def _folded_corners(parts: list[Part], width: float, height: float) -> list[Part]:
-    """Return the outlines of corners that are folded over, or were: straight lines that reach both edges of the page."""
+    """Return the outlines of corners that are or were folded over: straight lines that reach both edges of the page."""
     corners = []
     for part in parts:
         beside = min(part.left, width - part.right), min(part.top, height - part.bottom)

@@ -60,7 +60,7 @@ class Place(Protocol):
 
 
 class AzureClient:
-    """Sends requests to one container, each up to `retries` times more if it gets no response or one of a failed server.
+    """Sends requests to one container, each up to `retries` times more if it gets no response or a server's failure.
 
     So every request must be one that may arrive twice: a put creates an object only if there is none.
     """
@@ -108,7 +108,8 @@ class AzureClient:
             asked = query or {}
             words = "" if is_anonymous else await self.credential.authorize(Request(method, path, asked, sent))
             target = f"{path or '/'}{'?' if words else ''}{words}"
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._timeouts.retries - left)) * random.uniform(0.5, 1)  # noqa: S311  (spreads load)
+            longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._timeouts.retries - left))
+            pause = longest * random.uniform(0.5, 1)  # noqa: S311  (spreads load)
             is_last = left == 0 or loop.time() + pause >= ends
             try:
                 response = await self._transport.send(method, target, sent, body or b"")

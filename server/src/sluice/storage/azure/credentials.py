@@ -75,7 +75,7 @@ class Credential(Protocol):
         ...
 
     def explain(self, code: str) -> str | None:
-        """Return why a request was refused with an error code, if the kind of the credential says more than the code."""
+        """Return why a request was refused with an error code, if the kind of credential says more than the code."""
         ...
 
 

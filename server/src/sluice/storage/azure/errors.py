@@ -16,7 +16,7 @@ from sluice.storage.transport import Response
 TAKEN: Final = "There is an object under this key already."
 _CLOCK: Final = "The clock of this machine differs too much from the store's clock."
 _MOST_SKEW: Final = timedelta(minutes=14)  # Azure refuses requests that are 15 minutes old
-# learn.microsoft.com/rest/api/storageservices: pages of the error codes of the service Blob, of all services, and of SAS
+# learn.microsoft.com/rest/api/storageservices: pages of the error codes of Blob, of all services, and of SAS
 _CODES: Final = {
     "AccountIsDisabled": "The storage account is disabled.",
     "AccountRequiresHttps": "The storage account requires secure transfer: the endpoint must begin with https.",

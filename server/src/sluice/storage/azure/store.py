@@ -43,10 +43,13 @@ _SINGLE_DELETES: Final = 8  # at once, where the store does not delete a batch
 _HEALTH_SECONDS: Final = 5.0
 _LEAST_SAS: Final = timedelta(hours=24)
 _SHORT_SAS: Final = timedelta(days=7)
-_KEEPS_DELETED: Final = "Versioning or soft delete is on: what is deleted stays in the storage account, is billed, and can be restored there."
+_KEEPS_DELETED: Final = (
+    "Versioning or soft delete is on: what is deleted stays in the storage account, is billed, and can be restored "
+    "there."
+)
 _NO_DELEGATION: Final = (
-    "The client may not sign download links: assign it the role Storage Blob Data Contributor, or Storage Blob Delegator,"
-    " at the storage account and not only at the container."
+    "The client may not sign download links: assign it the role Storage Blob Data Contributor, or Storage Blob "
+    "Delegator, at the storage account and not only at the container."
 )
 # Patterns instead of an XML parser, which would expand entities and nest without bounds.
 _BLOB: Final = re.compile(r"<Blob>(.*?)</Blob>", re.DOTALL)

@@ -62,7 +62,7 @@ class Response:
 class GcsClient:
     """The requests of one bucket. Close it in the end.
 
-    Each takes at most `request_seconds` with its body, follows no redirect, and uses no proxy except the relay. One that
+    Each takes at most `request_seconds` with its body, follows no redirect, and uses no proxy but the relay. One that
     fails for a passing reason is repeated; all of ours can be, since objects are created only where there is none.
 
     Access tokens are sent to Google alone: another server gets neither a token nor anything signed with the key, except

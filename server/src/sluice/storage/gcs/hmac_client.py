@@ -21,7 +21,7 @@ _WITH_BODY: Final = frozenset({"POST", "PUT"})
 class HmacClient:
     """The requests of one bucket. Close it in the end.
 
-    Each takes at most `request_seconds` with its body, follows no redirect, and uses no proxy except the relay. One that
+    Each takes at most `request_seconds` with its body, follows no redirect, and uses no proxy but the relay. One that
     fails for a passing reason is repeated, unless it says otherwise.
     """
 

@@ -1,4 +1,4 @@
-"""Puts by the XML API: in one request, or in parts (a multipart upload) that are completed at the end, or when allowed."""
+"""Puts by the XML API: in one request, or in parts (a multipart upload), completed at the end or when allowed."""
 
 import asyncio
 import base64

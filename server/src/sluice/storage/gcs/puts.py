@@ -144,7 +144,7 @@ class _Upload:
         return stop
 
     async def put(self, wanted: dict[str, Any], allowed: "asyncio.Future[bool] | None") -> None:
-        """Send all bytes; with `allowed`, the last of them only once it is True. Raise `RequestFailed`, `StoreError`."""
+        """Send all bytes; with `allowed`, the last ones only once it is True. Raise `RequestFailed`, `StoreError`."""
         # Google judges the precondition when the upload is complete: a taken key is found here before bytes are sent.
         if await self._client.described(self._key, "size") is not None:
             raise StoreError("There is an object under this key already.")

@@ -45,7 +45,8 @@ class GcsStore:
     After three puts or deletions in a row that failed, the store is left alone for `rest_seconds`.
 
     The service account needs storage.objects.create, get, delete and list on the bucket: without the last, Google
-    does not tell a missing object from a forbidden one. Raise `StoreError` for an impossible bucket name, endpoint or key.
+    does not tell a missing object from a forbidden one. Raise `StoreError` for an impossible bucket name, endpoint or
+    key.
     """
 
     def __init__(self, bucket: str, secret: str, connection: Connection, *, endpoint_url: str | None = None) -> None:
