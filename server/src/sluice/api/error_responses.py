@@ -128,7 +128,7 @@ def _methods_of(path: str) -> list[str]:
 
 _SHOWN: Final = 60
 _SECRET: Final = frozenset(
-    field.name for provider in PROVIDERS.values() for field in provider.fields if field.secret or field.rotates
+    field.name for provider in PROVIDERS.values() for field in provider.fields if field.is_credential
 )
 _JSON_TYPES: Final[Mapping[type, str]] = {
     str: "a string",
@@ -151,7 +151,10 @@ def describe(problems: Sequence[Problem]) -> tuple[str, ...]:
 def _field(problem: Problem) -> str:
     if problem["type"] == "union_tag_invalid":
         return "provider"
-    place = [str(part) for part in problem["loc"][1:] if part != "[key]" and part not in PROVIDERS]
+    of_body = problem["loc"][1:]
+    if of_body and of_body[0] in PROVIDERS:  # which of several schemas the body follows
+        of_body = of_body[1:]
+    place = [str(part) for part in of_body if part != "[key]"]
     return ".".join(place) or str(problem["loc"][0] if problem["loc"] else "body")
 
 

@@ -145,6 +145,11 @@ class ProviderField:
     secret: bool = False
     rotates: bool = False
 
+    @property
+    def is_credential(self) -> bool:
+        """Whether it can be changed after the bucket was added."""
+        return self.secret or self.rotates
+
 
 class FieldRefused(ValueError):
     """A field is none of this provider, or has not the form that it needs. `field` is `body` if it is about several."""

@@ -245,7 +245,7 @@ AnyNewBucket = Annotated[
 
 def _credentials(body: RequestBody, provider: type[ProviderSettings]) -> dict[str, str]:
     """Return the credentials among the fields that were sent, each as it is."""
-    sent = {field.name: getattr(body, field.name) for field in provider.fields if field.secret or field.rotates}
+    sent = {field.name: getattr(body, field.name) for field in provider.fields if field.is_credential}
     return {name: _plain(value) for name, value in sent.items() if value is not None}
 
 

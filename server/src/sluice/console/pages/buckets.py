@@ -24,9 +24,7 @@ _STEPS: Final = {
     "deleted": "It is gone",
 }
 _CREDENTIALS: Final = tuple(
-    dict.fromkeys(
-        field.name for provider in PROVIDERS.values() for field in provider.fields if field.secret or field.rotates
-    )
+    dict.fromkeys(field.name for provider in PROVIDERS.values() for field in provider.fields if field.is_credential)
 )
 _NEW_BUCKET: Final[TypeAdapter[AnyNewBucket]] = TypeAdapter(AnyNewBucket)
 
