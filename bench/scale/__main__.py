@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.scale import (
     deletes,
+    embedded,
     hashes,
     lists,
     memory,
@@ -24,6 +25,9 @@ from bench.scale import (
 
 _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
     "deletes": lambda folder, options: deletes.measure(folder, rows=options.deletes),
+    "embedded": lambda folder, options: embedded.measure(
+        folder, uploads=options.uploads or 400, checkout=options.against
+    ),
     "hashes": lambda folder, options: hashes.measure(folder, rows=options.rows),
     "lists": lambda folder, options: lists.measure(folder, rows=options.rows, sqlite_rows=options.sqlite_rows),
     "memory": lambda folder, options: memory.measure(folder, megabytes=options.megabytes, at_once=options.at_once),
@@ -47,11 +51,14 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=500, help="memory: size of each upload")
     parser.add_argument("--at-once", type=int, default=16, help="memory: number of concurrent uploads")
     parser.add_argument(
-        "--uploads", type=int, default=0, help="neighbours: small uploads of each phase; soak: total uploads"
+        "--uploads", type=int, default=0, help="neighbours, embedded: small uploads of each phase; soak: total uploads"
     )
     parser.add_argument("--every", type=int, default=10_000, help="soak: uploads between two samples")
     parser.add_argument("--store", choices=("s3", "local"), default="s3", help="throughput: an S3 stub, or folders")
     parser.add_argument("--decisions", type=int, default=100_000, help="replay: stored decisions that are judged again")
+    parser.add_argument(
+        "--against", default="", help="embedded: another checkout of Sluice, measured in turn with this one"
+    )
     parser.add_argument("--plots", type=Path, help="throughput: draw two SVG files into this folder")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()

@@ -79,8 +79,8 @@ class Database:
         if self.is_sqlite:
             parsed = _sqlite_url(url)
             self.engine = sqlite_engine(parsed)
-            self._driver = SqliteDriver(parsed)
             self._writer = asyncio.Lock()
+            self._driver = SqliteDriver(parsed, self._writer)
         else:
             options = postgres or PostgresOptions()
             self.engine = postgres_engine(url, options)
@@ -136,9 +136,6 @@ class Database:
         Raise `Conflict`, `DatabaseUnavailable`.
         """
         try:
-            if self._writer is not None:
-                async with self._writer:
-                    return await self._driver.fetch(statement, values, writes=True)
             if self._groups is not None and statement.batch is not None:
                 return await self._groups.commit(statement, values)
             return await self._driver.fetch(statement, values, writes=True)

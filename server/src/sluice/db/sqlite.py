@@ -4,12 +4,12 @@ import asyncio
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import URL, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -32,6 +32,9 @@ _PRAGMAS: Final = tuple(
     )
 )
 _PAGES_PER_STEP: Final = 1000  # writers proceed between two steps of a backup
+_UNITS_PER_TRANSACTION: Final = 64
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def sqlite_engine(url: URL) -> AsyncEngine:
@@ -72,45 +75,140 @@ class PooledConnection(sqlite3.Connection):
         super().close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A statement that waits for the writer, and the future of its row."""
+
+    statement: Statement
+    values: Values
+    result: "asyncio.Future[Row | None]"
+
+
 class SqliteDriver:
-    """Two connections, each on its own thread: readers never wait for a writer's flush to disk."""
+    """Two connections, each on its own thread: readers never wait for a writer's flush to disk.
+
+    Units that wait for the writer share its next transaction, each within a savepoint: one flush makes all of them
+    durable.
+    """
 
     size = 2
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, writer: asyncio.Lock) -> None:
+        """`writer` is held while this connection writes; other connections write under it, too."""
         self.requested = 0
         path = url.database or ":memory:"
         self._reader = _SqliteThread(path)
         self._writer = _SqliteThread(path)
+        self._lock = writer
+        self._waiting: list[_Unit] = []
+        self._writing: asyncio.Task[None] | None = None
 
     async def fetch(self, statement: Statement, values: Values, *, writes: bool) -> Row | None:
-        """Run the whole unit in one hop to the thread.
+        """Run the whole unit in one hop to a thread.
 
-        If the caller is cancelled, the unit still completes or is undone as a whole.
+        If the caller is cancelled, the unit is not begun, or still completes or is undone as a whole.
         """
         statement.tenant_of(values)  # SQLite has no scopes; a unit without its tenant is refused all the same
-        thread = self._writer if writes else self._reader
+        bound = sqlite_values(values)
         self.requested += 1
         try:
-            return await thread.run(statement, sqlite_values(values), writes=writes)
+            if not writes:
+                return await self._reader.run(_fetch_row, statement, bound)
+            unit = _Unit(statement, bound, asyncio.get_running_loop().create_future())
+            self._waiting.append(unit)
+            if self._writing is None:
+                self._writing = asyncio.get_running_loop().create_task(self._write_waiting())
+            return await unit.result
         finally:
             self.requested -= 1
 
     async def aclose(self) -> None:
         """Close both connections."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
         await self._reader.aclose()
         await self._writer.aclose()
 
+    async def _write_waiting(self) -> None:
+        """Carry out what waits, a transaction at a time, until nothing does."""
+        try:
+            while self._waiting:
+                async with self._lock:
+                    taken, self._waiting = (
+                        self._waiting[:_UNITS_PER_TRANSACTION],
+                        self._waiting[_UNITS_PER_TRANSACTION:],
+                    )
+                    units = [unit for unit in taken if not unit.result.done()]  # the callers of others were cancelled
+                    outcomes = await self._written(units) if units else ()
+                for unit, outcome in zip(units, outcomes, strict=True):
+                    if unit.result.done():
+                        continue
+                    if isinstance(outcome, Exception):
+                        unit.result.set_exception(outcome)
+                    else:
+                        unit.result.set_result(outcome)
+        finally:
+            self._writing = None
+
+    async def _written(self, units: Sequence[_Unit]) -> "Sequence[Row | Exception | None]":
+        try:
+            return await self._writer.run(_write_all, units)
+        except Exception as fault:  # noqa: BLE001  (each caller raises it)
+            return [fault] * len(units)
+
+
+def _write_all(connection: sqlite3.Connection, units: Sequence[_Unit]) -> "Sequence[Row | Exception | None]":
+    """Run the units as one transaction, and return for each its row or its own error. Raise what undid all of them."""
+    outcomes: list[Row | Exception | None] = []
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for unit in units:
+            connection.execute("SAVEPOINT unit")
+            outcome: Row | Exception | None
+            try:
+                outcome = _fetch_row(connection, unit.statement, unit.values)
+            except Exception as fault:
+                if not connection.in_transaction:  # a full disk, for one, undoes the whole transaction
+                    raise
+                outcome = fault
+            if outcome is None or isinstance(outcome, Exception):
+                connection.execute("ROLLBACK TO unit")
+            connection.execute("RELEASE unit")
+            outcomes.append(outcome)
+        if any(isinstance(outcome, Mapping) for outcome in outcomes):
+            failpoint("unit.open")
+        connection.commit()
+    finally:
+        # Also after a commit that failed: the next units on this connection must not find a transaction open.
+        if connection.in_transaction:
+            connection.rollback()
+    return outcomes
+
+
+def _fetch_row(connection: sqlite3.Connection, statement: Statement, values: Values) -> Row | None:
+    """Run the statements of a unit, each if the one before it returned a row, and return the row of the last."""
+    columns: Sequence[str] = ()
+    found: Sequence[Any] | None = None
+    for sql in statement.sqlite:
+        cursor = connection.execute(sql, values)
+        found = cursor.fetchone()
+        if found is None:
+            return None
+        columns = [column[0] for column in cursor.description]
+    return None if found is None else statement.sqlite_row(columns, found)
+
 
 class _SqliteThread:
+    """A connection, and the thread that uses it."""
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite")
 
-    async def run(self, statement: Statement, values: Values, *, writes: bool) -> Row | None:
-        work = self._write if writes else self._read
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, statement, values)
+    async def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **_: P.kwargs) -> T:
+        """Return what `work` returns, called with the connection and the arguments in the thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work, *arguments)
 
     async def aclose(self) -> None:
         if self._connection is not None:
@@ -118,33 +216,7 @@ class _SqliteThread:
             self._connection = None
         self._thread.shutdown(wait=False)
 
-    def _read(self, statement: Statement, values: Values) -> Row | None:
-        connection = self._opened()
-        columns: Sequence[str] = ()
-        found: Sequence[Any] | None = None
-        for sql in statement.sqlite:
-            cursor = connection.execute(sql, values)
-            found = cursor.fetchone()
-            if found is None:
-                return None
-            columns = [column[0] for column in cursor.description]
-        return None if found is None else statement.sqlite_row(columns, found)
-
-    def _write(self, statement: Statement, values: Values) -> Row | None:
-        connection = self._opened()
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            row = self._read(statement, values)
-            if row is not None:
-                failpoint("unit.open")
-                connection.commit()
-        finally:
-            # Also after a commit that failed: the next unit on this connection must not find a transaction open.
-            if connection.in_transaction:
-                connection.rollback()
-        return row
-
-    def _opened(self) -> sqlite3.Connection:
+    def _run(self, work: Callable[..., T], *arguments: Any) -> T:
         if self._connection is None:
             _claim_file(self._path)
             # A connection is used by one thread; only closing may come from another.
@@ -153,7 +225,7 @@ class _SqliteThread:
             )
             for pragma in _PRAGMAS:
                 self._connection.execute(pragma)
-        return self._connection
+        return work(self._connection, *arguments)
 
 
 @dataclass(frozen=True, slots=True)
