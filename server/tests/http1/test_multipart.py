@@ -80,6 +80,7 @@ async def test_file_names_are_decoded_as_clients_encode_them(sent: str, read: st
         *(part('form-data; name="a"', b"x", f"{line}\r\n") + END for line in FURTHER_LINES),
         b"".join(part(f'form-data; name="{n}"', b"x") for n in range(40)) + END,
         part('form-data\u2028; name="a"', b"x") + END,
+        part('form-data; name="a"', END) + END,  # the line break before it ends the head of the part, too
         b"preamble\r\n" + part('form-data; name="a"', b"x") + END,
         (part('form-data; name="a"', b"x") + END).replace(b"\r\n", b"\n"),
     ],

@@ -14,6 +14,7 @@ import pytest
 from sluice.kit.health import EngineState
 from sluice.storage import ObjectStore, PresignsDownloads, StoreError, StoreFull, parts
 from sluice.storage.protocol import Timeouts
+from sluice.storage.s3.client import bucket_address
 from sluice.storage.s3.store import S3Store
 from tests.rows import each_row
 from tests.servers import free_port
@@ -151,15 +152,15 @@ async def test_upload_is_aborted_when_it_is_cancelled(
     s3_store: S3Store, gateway: RadosGateway, bucket: str, seal: Seal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered, proceed = threading.Event(), threading.Event()
-    read_exactly = parts.read_exactly
+    read_into = parts.read_into
 
-    def slow(fd: int, count: int, offset: int) -> bytes:
+    def slow(fd: int, buffer: memoryview, offset: int) -> None:
         if offset > 8 * MIB:
             entered.set()
             proceed.wait(10)
-        return read_exactly(fd, count, offset)
+        read_into(fd, buffer, offset)
 
-    monkeypatch.setattr(parts, "read_exactly", slow)
+    monkeypatch.setattr(parts, "read_into", slow)
     put = asyncio.create_task(s3_store.put("a", seal(bytes(30 * MIB)), content_type="text/plain"))
     await asyncio.to_thread(entered.wait, 10)
     assert gateway.unfinished_uploads(bucket) == ["a"]
@@ -278,15 +279,45 @@ os._exit(0)  # threads of the library may abort an interpreter that ends meanwhi
 """
 
 
-@pytest.mark.parametrize("sign_payload", [True, False])
-async def test_payload_digest_is_sent_only_if_it_is_signed(make_s3: MakeS3, seal: Seal, *, sign_payload: bool) -> None:
+async def test_small_put_is_conditional_and_names_the_digest_of_its_body(make_s3: MakeS3, seal: Seal) -> None:
     async with answering("200 OK\r\nETag: x") as server:
-        store = make_s3(endpoint_url=server.url, sign_payload=sign_payload)
-        await store.put("a", seal(b"body"), content_type="text/plain")
+        await make_s3(endpoint_url=server.url).put("a", seal(b"body"), content_type="text/plain")
         sent = server.seen[0].lower()
     digest = "230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"
-    assert (f"x-amz-content-sha256: {digest}" in sent) == sign_payload
+    assert f"x-amz-content-sha256: {digest}" in sent
     assert "if-none-match: *" in sent
+
+
+@each_row(
+    "host, named",
+    [
+        ("0.0.0.0", "5647f05ec18958947d32874eeb788fa396a05d0bab7c1b71f112ceb7e9b31eee"),
+        ("127.0.0.1", "unsigned-payload"),
+    ],
+)
+async def test_large_body_has_its_digest_signed_unless_it_stays_on_this_machine(
+    make_s3: MakeS3, seal: Seal, host: str, named: str
+) -> None:
+    async with answering("200 OK\r\nETag: x") as server:
+        store = make_s3(endpoint_url=server.url.replace("127.0.0.1", host))
+        await store.put("a", seal(bytes(2 * MIB)), content_type="text/plain")
+    (request,) = (seen for seen in server.seen if seen.startswith("PUT"))
+    assert f"x-amz-content-sha256: {named}" in request.lower()
+
+
+@each_row(
+    "endpoint, is_protected",
+    [
+        (None, True),
+        ("https://s3.example", True),
+        ("http://localhost:9000", True),
+        ("http://[::1]:9000", True),
+        ("http://minio:9000", False),
+        ("http://10.0.0.1", False),
+    ],
+)
+def test_tls_and_loopback_protect_what_is_sent(endpoint: str | None, *, is_protected: bool) -> None:
+    assert bucket_address("bucket", "us-east-1", endpoint).is_protected == is_protected
 
 
 async def test_many_objects_are_deleted_with_one_request(make_s3: MakeS3) -> None:

@@ -67,7 +67,7 @@ async def stub(response: bytes = STORED, *, closes: bool = False) -> AsyncIterat
 def client(port: int, *, access_key_id: str = "AKIA", seconds: float = 5.0) -> SmallPuts:
     address = bucket_address("bucket", "us-east-1", f"http://127.0.0.1:{port}")
     credentials = S3Credentials("us-east-1", access_key_id, "secret")
-    return SmallPuts(address, credentials, Timeouts(2.0, seconds), sign_payload=True)
+    return SmallPuts(address, credentials, Timeouts(2.0, seconds))
 
 
 async def test_signature_is_that_of_botocore() -> None:

@@ -76,51 +76,55 @@ def filename_in(disposition: str) -> str | None:
 async def read_parts(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[Event]:
     """Yield the parts of `body` as they come: a `PartStart`, its bytes in chunks, a `PartEnd`.
 
-    Raise `Malformed` at the first byte that does not fit.
+    What follows the closing boundary is read, so that the connection can be used again, and ignored (RFC 2046 section
+    5.1.1). Raise `Malformed` at the first byte that does not fit.
     """
+    opening = b"--" + boundary.encode()
+    closing = b"\r\n" + opening + b"--"
     parser = PushMultipartParser(
         boundary, max_header_size=_MAX_HEADER_BYTES, max_header_count=8, max_segment_count=_MAX_PARTS, strict=True
     )
+    # The parser is strict about what stands around the first and the last boundary only if that comes in a chunk of its
+    # own; a verdict must not depend on how the network cuts the body. So it gets what is between them.
+    head: bytes | None = b""  # until it has the opening boundary
+    seen = b"\r\n"  # the last bytes before the chunk
+    holds_none = False  # whether the parser is within the content of a part and keeps no byte of it back
     try:
-        async for chunk in _framed(body, boundary.encode()):
-            for event in parser.parse(chunk):
+        async for chunk in body:
+            if head is not None:
+                head += chunk
+                if len(head) < len(opening):
+                    continue
+                if not head.startswith(opening):
+                    raise Malformed(errors=["body: expected the boundary at the start"])
+                chunk, head = head, None  # noqa: PLW2901  (the first chunk is what was gathered)
+            if holds_none and b"\r\n" + opening not in chunk and _ends_within_content(chunk, closing):
+                yield chunk  # all of it is content: the parser would only look for the boundary a second time
+                seen = chunk[-len(closing) + 1 :]
+                continue
+            end = _end_of(closing, seen, chunk)
+            event = None
+            for event in parser.parse(chunk if end < 0 else chunk[:end]):
                 if event is None:
                     yield PartEnd()
                 elif isinstance(event, MultipartSegment):
                     yield _part_start(event)
                 else:
                     yield bytes(event)
+            if end >= 0:
+                break
+            holds_none = isinstance(event, bytes | bytearray) and _ends_within_content(chunk, closing)
+            seen = (seen + chunk if len(chunk) < len(closing) else chunk)[-len(closing) + 1 :]
         parser.close()
     except MultipartError as fault:
         raise Malformed(errors=[f"body: {fault.args[0] if fault.args else 'not multipart/form-data'}"]) from fault
-
-
-async def _framed(body: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[bytes]:
-    """Yield the bytes from the first boundary to the closing one.
-
-    The parser is strict about what stands around them only if that comes in a chunk of its own; a verdict must not
-    depend on how the network cuts the body.
-    """
-    opening, closing = b"--" + boundary, b"\r\n--" + boundary + b"--"
-    started, seen, head = False, b"", b""
-    async for chunk in body:
-        if not started:
-            head += chunk
-            if len(head) < len(opening):
-                continue
-            if not head.startswith(opening):
-                raise Malformed(errors=["body: expected the boundary at the start"])
-            started, chunk, seen = True, head, b"\r\n"  # noqa: PLW2901  (the first chunk is what was gathered)
-        end = _end_of(closing, seen, chunk)
-        if end >= 0:
-            yield chunk[:end]
-            break
-        yield chunk
-        seen = (seen + chunk if len(chunk) < len(closing) else chunk)[-len(closing) + 1 :]
     async for _ in body:
-        # What follows the closing boundary is read, so that the connection can be used again, and ignored (RFC 2046
-        # section 5.1.1).
         pass
+
+
+def _ends_within_content(chunk: bytes, closing: bytes) -> bool:
+    """Return whether no boundary can begin in `chunk`, which has none, and end in the next one."""
+    return len(chunk) >= len(closing) and b"\r" not in chunk[-len(closing) :]
 
 
 def _end_of(closing: bytes, seen: bytes, chunk: bytes) -> int:

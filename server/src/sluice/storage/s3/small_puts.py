@@ -50,12 +50,12 @@ class SmallPuts:
     trusts.
     """
 
-    def __init__(self, address: Address, credentials: S3Credentials, timeouts: Timeouts, *, sign_payload: bool) -> None:
+    def __init__(self, address: Address, credentials: S3Credentials, timeouts: Timeouts) -> None:
         parts = urlsplit(address.endpoint)
         self._address = address
         self._port = parts.port or _PORTS[parts.scheme]
         self._is_tls = parts.scheme == "https"
-        self._signer = _Signer(address, credentials, sign_payload=sign_payload)
+        self._signer = _Signer(address, credentials)
         self._access_key_id = credentials.access_key_id
         self._timeouts = timeouts
         self._idle: list[_Connection] = []
@@ -131,19 +131,18 @@ class SmallPuts:
 class _Signer:
     """Signature version 4 of puts: docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html."""
 
-    def __init__(self, address: Address, credentials: S3Credentials, *, sign_payload: bool) -> None:
+    def __init__(self, address: Address, credentials: S3Credentials) -> None:
         parts = urlsplit(address.endpoint)
         self._endpoint = address.endpoint
         self._host = parts.netloc.removesuffix(f":{_PORTS[parts.scheme]}")
         self._credentials = credentials
-        self._sign_payload = sign_payload
         self._day, self._key = "", b""
 
     def head(self, url: str, attributes: Mapping[str, str], size: int) -> bytes:
         """Return the head of a signed put of `size` bytes that creates an object with these attributes."""
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         path = url.removeprefix(self._endpoint)
-        digest = attributes["sha256"] if self._sign_payload else "UNSIGNED-PAYLOAD"
+        digest = attributes["sha256"]
         signed = {  # in the order of their names
             "content-type": attributes["Content-Type"],
             "host": self._host,

@@ -41,8 +41,7 @@ class S3Store:
     Up to `part_bytes` an object is one request, refused by the server when the key is taken (`If-None-Match: *`).
     Larger objects are sent in parts of that size, `part_concurrency` at a time, so that a put holds about (1 +
     concurrency) x `part_bytes` in memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold at most 48
-    MiB, except for the last parts of those that wait to be allowed: further puts wait. `sign_payload` makes the server
-    check the SHA-256 of each request body, for 0.8 CPU seconds a GB; without it only TLS protects the bytes. Objects
+    MiB, except for the last parts of those that wait to be allowed: further puts wait. Objects
     carry their SHA-256 as metadata `sha256`.
 
     `before` is awaited before each request of an operation and before a link is issued, and may refuse it by raising
@@ -66,7 +65,6 @@ class S3Store:
         timeouts: Timeouts | None = None,
         part_bytes: int = 8 * _MIB,
         part_concurrency: int = 2,
-        sign_payload: bool = True,
         probe_folder: str = PROBES,
         rest_seconds: float = 10.0,
         before: Callable[[], Awaitable[None]] | None = None,
@@ -81,7 +79,6 @@ class S3Store:
             self._address,
             self._credentials,
             timeouts,
-            sign_payload=sign_payload,
             relay_url=relay_url,
         )
         self._client: Client | None = self._make_client()
@@ -91,11 +88,7 @@ class S3Store:
         )
         self._part_bytes = part_bytes
         # The relay takes one request on each connection: nothing is gained by a client that keeps them.
-        self._small = (
-            SmallPuts(self._address, self._credentials, timeouts, sign_payload=sign_payload)
-            if relay_url is None
-            else None
-        )
+        self._small = SmallPuts(self._address, self._credentials, timeouts) if relay_url is None else None
         self._writer = S3Writer(
             self._open_client,
             self.size,
