@@ -160,6 +160,22 @@ async def test_what_changes_during_a_slow_upload_does_not_apply(rows: Rows, monk
     await upload.confirm_caller()
 
 
+async def test_what_is_received_in_time_is_read_again_later_than_what_still_comes_in(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "_CONFIRM_AFTER_SECONDS", 0)
+    monkeypatch.setattr(snapshot, "_CONFIRM_RECEIVED_AFTER_SECONDS", 3600)
+    upload = await rows.begin_from_cache()
+    upload.is_received = True
+    reads = rows.reads
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert rows.reads == reads
+    monkeypatch.setattr(snapshot, "_CONFIRM_RECEIVED_AFTER_SECONDS", 0)
+    await _confirmed_in_background(rows)
+    upload.close()
+
+
 @each_row("refusal", [Unauthenticated(), ScopeMissing("upload")])
 async def test_a_caller_revoked_before_the_upload_is_read_once_and_refused(refusal: Exception) -> None:
     rows = Rows()

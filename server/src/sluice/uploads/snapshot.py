@@ -2,9 +2,9 @@
 
 Both are read through caches, so that small uploads cost two statements instead of four. A cached value may be older
 than the upload. It is therefore read again before anything is refused, when the reserving statement finds other
-versions, and in any case once the upload has lasted `_CONFIRM_AFTER_SECONDS`: so what changes later, while a slow body
-comes in, changes nothing for this upload, cached or not. What was judged by a value that turns out to be stale is
-judged once more (docs/decisions/0013).
+versions, and in any case once the upload has lasted `_CONFIRM_AFTER_SECONDS`, or `_CONFIRM_RECEIVED_AFTER_SECONDS` if
+its bytes are all there by then: so what changes later, while a slow body comes in, changes nothing for this upload,
+cached or not. What was judged by a value that turns out to be stale is judged once more (docs/decisions/0013).
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from sluice.uploads import repository
 from sluice.uploads.values import ContextSnapshot, Usage
 
 _CONFIRM_AFTER_SECONDS: Final = 0.1
+_CONFIRM_RECEIVED_AFTER_SECONDS: Final = 1.0  # on a busy machine most small uploads are stored after 0.1 s
 T = TypeVar("T")
 
 # Reads a context of a tenant by its key, if there is one.
@@ -74,9 +75,14 @@ class UploadSnapshot:
         """`began` is on the monotonic clock; `principal` may have been read before it."""
         self.principal = principal.value
         self.context: ContextSnapshot | None = None  # while it has not been named
+        self.is_received = False
+        """Whether all bytes of the upload have come."""
         self._cache = cache
+        self._began = began
         self._principal = _AsOf(principal, read_principal, began)
         self._context: _AsOf[ContextSnapshot] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._confirm_in(_CONFIRM_AFTER_SECONDS)
 
     @property
     def named(self) -> ContextSnapshot:
@@ -109,6 +115,8 @@ class UploadSnapshot:
             found = await read(began)
         self.context = _require_active(found.value).narrowed(permit)
         self._context = _AsOf(found, read, began)
+        if self._timer is None:
+            self._confirm_in(_CONFIRM_AFTER_SECONDS)
 
     async def confirm(self) -> bool:
         """Read again what may be older than the upload; return whether anything was stale.
@@ -151,26 +159,35 @@ class UploadSnapshot:
 
     def close(self) -> None:
         """Stop reading in the background. A second call is a no-op."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._principal.close()
         if self._context is not None:
             self._context.close()
 
+    def _confirm_in(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._confirm_in_background)
+
+    def _confirm_in_background(self) -> None:
+        self._timer = None
+        left = self._began + _CONFIRM_RECEIVED_AFTER_SECONDS - time.monotonic()
+        if self.is_received and left > 0:
+            self._confirm_in(left)
+            return
+        self._principal.start_reading()
+        if self._context is not None:
+            self._context.start_reading()
+
 
 class _AsOf(Generic[T]):
-    """A value as of `began`.
-
-    A cached one that is older is read again in the background, unless the upload ends first.
-    """
+    """A value as of `began`. A cached one that is older is read again."""
 
     def __init__(self, cached: Cached[T], read: Callable[[float], Awaitable[Cached[T]]], began: float) -> None:
         self._read = read
         self._began = began
         self._confirmed = cached if cached.read_at >= began else None
         self._refused: SluiceError | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._reading: asyncio.Task[None] | None = None
-        if self._confirmed is None:
-            self._timer = asyncio.get_running_loop().call_later(_CONFIRM_AFTER_SECONDS, self._start_reading)
 
     async def confirm(self) -> T:
         """Return the value that held at `began`. A refusal by `read` is final and raised by each call."""
@@ -183,13 +200,13 @@ class _AsOf(Generic[T]):
         return confirmed.value
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         if self._reading is not None:
             self._reading.cancel()
 
-    def _start_reading(self) -> None:
-        self._reading = asyncio.get_running_loop().create_task(self._read_in_background())
+    def start_reading(self) -> None:
+        """Read in the background what is not confirmed; what fails then is raised by `confirm`."""
+        if self._confirmed is None and self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read_in_background())
 
     async def _read_in_background(self) -> None:
         with suppress(SluiceError, DatabaseUnavailable):  # `confirm` raises the first, and reads again after the other

@@ -231,6 +231,7 @@ class Upload:
     async def seal(self) -> ReceivedFile:
         """Return the whole form; raise `Invalid` with every problem of it."""
         file = await self._form.seal(has_context=self.snapshot.context is not None)
+        self.snapshot.is_received = True
         permit = self.snapshot.principal.permit
         return file if permit is None else replace(file, metadata={**file.metadata, **permit.metadata})
 
