@@ -23,6 +23,7 @@ from sluice_inspect.sandbox.sealed import Sealed
 
 ROOMLESS_BYTES: Final = 4 * 1_048_576  # a file up to here never waits for room in the spool
 _BATCH_BYTES: Final = 512 * 1024
+_FEW_CHUNKS: Final = 8
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -179,14 +180,16 @@ class Spool:
         try:
             if self.in_memory and size > self._memory_bytes:
                 self._move_to_disk()
-            # In one piece: each call gives the interpreter's lock away and has to get it back from a thread that
-            # receives.
-            data = b"".join(batch)
+            # Many chunks in one piece: each call gives the interpreter's lock away and has to get it back from a thread
+            # that receives.
+            chunks = batch if len(batch) <= _FEW_CHUNKS else [b"".join(batch)]
+            length = sum(map(len, chunks))
+            for chunk in chunks:
+                self._digest.update(chunk)
+            _write_all(self._fd, chunks)
             batch.clear()
-            self._digest.update(data)
-            _write_all(self._fd, data)
             if self._kept_here and not self.in_memory:
-                start_writeback(self._fd, size - len(data), len(data))
+                start_writeback(self._fd, size - length, length)
         except OSError as fault:
             if fault.errno in _NO_ROOM:
                 raise StorageFull from fault
@@ -203,7 +206,7 @@ class Spool:
                 if not data:
                     raise EOFError
                 self._digest.update(data)
-                _write_all(self._fd, data)
+                _write_all(self._fd, [data])
                 offset += len(data)
             if self._kept_here and not self.in_memory:
                 start_writeback(self._fd, total - size, size)
@@ -311,7 +314,9 @@ def _unlinked_file(folder: Path) -> int:
     return fd
 
 
-def _write_all(fd: int, chunk: bytes) -> None:
-    view = memoryview(chunk)
-    while view:
-        view = view[os.write(fd, view) :]
+def _write_all(fd: int, chunks: list[bytes]) -> None:
+    written = os.writev(fd, chunks)
+    if written < sum(map(len, chunks)):  # a signal, or a disk that is almost full
+        left = memoryview(b"".join(chunks))[written:]
+        while left:
+            left = left[os.write(fd, left) :]
