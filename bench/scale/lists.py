@@ -376,13 +376,14 @@ class PostgresRows:
 
     def _insert(self, statement: str) -> None:
         """Insert rows without triggers and foreign keys."""
-        asyncio.run(_execute(self.url, "SET session_replication_role = replica", statement))
+        asyncio.run(execute(self.url, "SET session_replication_role = replica", statement))
 
     def _execute_long(self, statement: str) -> None:
-        asyncio.run(_execute(self.url, statement))
+        asyncio.run(execute(self.url, statement))
 
 
-async def _execute(url: str, *statements: str) -> None:
+async def execute(url: str, *statements: str) -> None:
+    """Run statements, each in a transaction of its own."""
     database = Database(url, postgres=PostgresOptions(statement_seconds=None))
     async with database.engine.connect() as connection:
         outside = await connection.execution_options(isolation_level="AUTOCOMMIT")

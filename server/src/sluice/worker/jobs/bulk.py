@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -89,11 +90,15 @@ class BulkJobs:
             else:
                 # Before the transaction, since the log of a database is not emptied within one.
                 waits = job.position == LOG_POSITION and not await self._database.empty_log()
-                async with self._database.transaction(job.tenant_id) as connection:
-                    step = _LOG_IN_USE if waits else await self._steps[job.kind](connection, job)
-                    await self._note(connection, job, step, _refused_result(job, step))
+                step, seconds = await self._database.work(job.tenant_id, partial(self._do_step, job=job, waits=waits))
+                self._database.portion(job.kind, _FILES).took(step.done + step.skipped, seconds)
                 failpoint("job.step")
         return 1
+
+    async def _do_step(self, connection: Connection, *, job: Job, waits: bool) -> Step:
+        step = _LOG_IN_USE if waits else await self._steps[job.kind](connection, job)
+        await self._note(connection, job, step, _refused_result(job, step))
+        return step
 
     async def _note(
         self,
@@ -145,27 +150,31 @@ class BulkJobs:
     async def _change_files(self, job: Job) -> None:
         """Delete or restore the next files that the job names or that meet its filter."""
         file_ids, position = await self._next_files(job)
-        most = self._database.rows_per_transaction(_FILES)
-        end = time.monotonic() + _STEP_SECONDS
-        for start in range(0, max(len(file_ids), 1), most):
-            portion = file_ids[start : start + most]
-            is_last = start + most >= len(file_ids)
-            async with self._database.transaction(job.tenant_id) as connection:
-                if job.kind == "bulk_delete":
-                    by = job.by("file.deleted")
-                    done, left = await lifecycle.delete_all(
-                        connection, by, portion, self._clock(), self._purge_after, two_persons=self._two_persons
-                    )
-                else:
-                    done, left = await lifecycle.restore_all(
-                        connection, job.by("file.restored"), portion, self._clock()
-                    )
-                step = Step(done, len(left), position if is_last else _position_after(job, portion), refused=left)
-                is_over = is_last or time.monotonic() > end
-                job = await self._note(connection, job, step, _refused_result(job, step), keeps_claim=not is_over)
+        portions, end, start = self._database.portion(job.kind, _FILES), time.monotonic() + _STEP_SECONDS, 0
+        is_over = False
+        while not is_over:
+            portion = file_ids[start : start + portions.rows]
+            start += len(portion)
+            is_last = start >= len(file_ids)
+            is_over = is_last or time.monotonic() > end
+            after = position if is_last else _position_after(job, portion)
+            change = partial(self._change_portion, job=job, file_ids=portion, position=after, keeps_claim=not is_over)
+            job, seconds = await self._database.work(job.tenant_id, change)
+            portions.took(len(portion), seconds)
             failpoint("job.step")
-            if is_over:
-                return
+
+    async def _change_portion(
+        self, connection: Connection, *, job: Job, file_ids: Sequence[str], position: str | None, keeps_claim: bool
+    ) -> Job:
+        if job.kind == "bulk_delete":
+            by = job.by("file.deleted")
+            done, left = await lifecycle.delete_all(
+                connection, by, file_ids, self._clock(), self._purge_after, two_persons=self._two_persons
+            )
+        else:
+            done, left = await lifecycle.restore_all(connection, job.by("file.restored"), file_ids, self._clock())
+        step = Step(done, len(left), position, refused=left)
+        return await self._note(connection, job, step, _refused_result(job, step), keeps_claim=keeps_claim)
 
     async def _next_files(self, job: Job) -> tuple[Sequence[str], str | None]:
         """Return the next files to change, and the position after them, None at the end."""
@@ -204,7 +213,7 @@ class BulkJobs:
     async def _quarantine_files(self, connection: Connection, job: Job) -> Step:
         """Put the next files with a denied SHA-256 into quarantine."""
         entry, by, now = ListedHash(**job.params), job.by("file.quarantined"), self._clock()
-        most = self._database.rows_per_transaction(_FILES)
+        most = self._database.portion(job.kind, _FILES).rows
         found = await file_rows.find_by_sha256(connection, job.tenant_id, entry.digest, most)
         done = [await quarantine_denied(connection, by, file, entry, now) for file in found]
         return Step(sum(done), len(done) - sum(done), "files" if len(found) == most else None)
@@ -215,7 +224,7 @@ class BulkJobs:
         It waits for the end of legal holds, too.
         """
         tenant_id = job.tenant_id
-        file_ids = await file_rows.find_free(connection, tenant_id, _FILES)
+        file_ids = await file_rows.find_free(connection, tenant_id, self._database.portion(job.kind, _FILES).rows)
         if file_ids:
             by = job.by("file.deleted")
             done, refused = await lifecycle.delete_all(connection, by, file_ids, self._clock(), timedelta(0))
