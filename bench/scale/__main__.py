@@ -11,6 +11,7 @@ from typing import Any
 from bench.scale import (
     deletes,
     hashes,
+    imports,
     lists,
     memory,
     neighbours,
@@ -24,7 +25,11 @@ from bench.scale import (
 
 _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
     "deletes": lambda folder, options: deletes.measure(folder, rows=options.rows or 100_000, on=_databases(options)),
+    "erasures": lambda folder, options: deletes.measure_erasure(
+        folder, rows=options.rows or 1_000_000, on=_databases(options)
+    ),
     "hashes": lambda folder, options: hashes.measure(folder, rows=options.rows or 10_000_000),
+    "imports": lambda folder, options: imports.measure(folder, rows=options.rows or 100_000, at_once=options.at_once),
     "lists": lambda folder, options: lists.measure(
         folder, rows=options.rows or 10_000_000, sqlite_rows=options.sqlite_rows
     ),
@@ -51,10 +56,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.scale", description=__doc__)
     parser.add_argument("kind", choices=_KINDS)
     parser.add_argument(
-        "--rows", type=int, help="files that are listed (on PostgreSQL), deleted, kept too long; entries of a hash list"
+        "--rows", type=int, help="files of a tenant (lists: on PostgreSQL); entries of hash lists; objects of an import"
     )
     parser.add_argument("--sqlite-rows", type=int, default=1_000_000, help="lists: files of the large tenant on SQLite")
-    parser.add_argument("--database", choices=("postgresql", "sqlite"), help="deletes, retention: only this one")
+    parser.add_argument(
+        "--database", choices=("postgresql", "sqlite"), help="deletes, erasures, retention: only this one"
+    )
     parser.add_argument("--megabytes", type=int, default=500, help="memory: size of each upload")
     parser.add_argument("--at-once", type=int, default=16, help="memory: number of concurrent uploads")
     parser.add_argument(

@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from bench import payloads
 from bench.load import Target, load
-from bench.scale.lists import Filled, PostgresRows, SqliteRows, execute, recount
+from bench.scale.lists import Filled, PostgresRows, SqliteRows, execute, recount, upload
 from bench.sluice import Sluice, running_sluice
 from bench.stores import running_store
 from sluice.db.database import Database
@@ -52,15 +52,30 @@ def measure(folder: Path, *, rows: int, on: Sequence[str], by_retention: bool = 
     def is_gone(_sluice: Sluice, database: Filled) -> bool:
         return not asyncio.run(_any_left(database.url))
 
-    return compared(folder, rows, on, begin, is_gone)
+    return _compared(folder, rows, on, begin, is_gone)
 
 
-def compared(
+def measure_erasure(folder: Path, *, rows: int, on: Sequence[str]) -> dict[str, Any]:
+    """Return the seconds of the erasure of a person who has one of 10,000 files of a tenant, and the same of uploads."""
+
+    def begin(sluice: Sluice, database: Filled) -> Callable[[], bool]:
+        theirs = "UPDATE files SET uploaded_by = 'person-1' WHERE file_id LIKE 'file_%0000'"
+        asyncio.run(execute(database.url, theirs))
+        asyncio.run(recount(database.url, sluice.tenant_id))
+        erasure_id = sluice.request("POST", "/erasures", {"uploaded_by": "person-1"})["data"]["job_id"]
+        return lambda: bool(sluice.request("GET", f"/erasures/{erasure_id}")["data"]["status"] == "done")
+
+    return _compared(folder, rows, on, begin, lambda _sluice, _database: True, has_decisions=True)
+
+
+def _compared(
     folder: Path,
     rows: int,
     on: Sequence[str],
     begin: Callable[[Sluice, Filled], Callable[[], bool]],
     is_over: Callable[[Sluice, Filled], bool],
+    *,
+    has_decisions: bool = False,
 ) -> dict[str, Any]:
     """Return the figures of work on many files on each database.
 
@@ -76,21 +91,23 @@ def compared(
             database = makers[name]()
             settings = {**store.settings, "PURGE_AFTER_DAYS": "0"}
             with running_sluice(folder / name, database.url, **settings) as sluice:
-                figures[name] = _measured(sluice, database, rows, begin, is_over)
+                target, *_others = [sluice.context(f"c{number}") for number in range(4)]
+                models = (upload(sluice, b"Good day. " * 20, 201), upload(sluice, b"", 400)) if has_decisions else None
+                database.fill(sluice.tenant_id, rows, models)
+                asyncio.run(recount(database.url, sluice.tenant_id))
+                figures[name] = {"rows": rows, **_measured(sluice, target, database, begin, is_over)}
+                figures[name]["a_second"] = rows / figures[name]["over_s"]
             print(f"{name}: {figures[name]}", flush=True)
     return figures
 
 
 def _measured(
     sluice: Sluice,
+    target: Target,
     database: Filled,
-    rows: int,
     begin: Callable[[Sluice, Filled], Callable[[], bool]],
     is_over: Callable[[Sluice, Filled], bool],
 ) -> dict[str, float]:
-    target, *_others = [sluice.context(f"c{number}") for number in range(4)]
-    database.fill(sluice.tenant_id, rows)
-    asyncio.run(recount(database.url, sluice.tenant_id))
     _round(target)
     quiet, beside, done = _Uploads(), _Uploads(), 0.0
     for _ in range(_QUIET_ROUNDS):
@@ -108,10 +125,8 @@ def _measured(
     for _ in range(_QUIET_ROUNDS):
         quiet.add(_round(target))
     return {
-        "rows": rows,
         "done_s": done,
         "over_s": ended,
-        "a_second": rows / ended,
         "quiet_p95_ms": quiet.p95,
         "beside_p95_ms": beside.p95,
         "ratio": beside.p95 / quiet.p95,

@@ -28,11 +28,11 @@ from sluice.kit.health import EngineHealth, EngineState
 HEALTH_SECONDS: Final = 5.0
 _T = TypeVar("_T")
 # Of work in the background on SQLite, where every upload waits for the end of its transactions: how long one may take,
-# how few rows it has at least and at first, how long it pauses after one, in lengths of it, and for how long after a
+# how few rows it has at first and at least, how long it pauses after one, in lengths of it, and for how long after a
 # write of others.
-_PORTION_SECONDS: Final = 0.015
-_FEWEST_ROWS: Final = 10
-_FIRST_ROWS: Final = 25
+_PORTION_SECONDS: Final = 0.012
+_WAITING: Final = 4  # of the time that passes, so much may be others' use of the machine
+_FEWEST_ROWS: Final = 25
 _PAUSES: Final = 2.0
 _OTHERS_SECONDS: Final = 1.0
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
@@ -69,15 +69,15 @@ class Conflict(Exception):
 
 
 class Portion:
-    """How many rows work of one kind changes in a transaction: on SQLite as many as take 15 ms, by its last ones."""
+    """How many rows work of one kind changes in a transaction: on SQLite as many as take 12 ms of a processor."""
 
     def __init__(self, most: int, *, is_fixed: bool) -> None:
-        self.rows = most if is_fixed else min(most, _FIRST_ROWS)
+        self.rows = most if is_fixed else min(most, _FEWEST_ROWS)
         self._most = most
         self._is_fixed = is_fixed
 
     def took(self, rows: int, seconds: float) -> None:
-        """Note how long a transaction with that many rows took."""
+        """Note what a transaction with that many rows cost."""
         if self._is_fixed:
             return
         if seconds > _PORTION_SECONDS:
@@ -141,7 +141,7 @@ class Database:
             await connection.commit()
 
     async def work(self, scope: RlsScope, unit: Unit[_T]) -> tuple[_T, float]:
-        """Run work in the background in a transaction of its own; return its result, and how many seconds that took.
+        """Run work in the background in a transaction of its own; return its result, and its cost for a `Portion`.
 
         On SQLite, `unit` runs on a thread, so that the lock of the writer is held for its statements alone: it may wait
         for nothing else. After it, and while others write, comes a pause, so that uploads have most of the writer's
@@ -162,7 +162,8 @@ class Database:
                 self._others_wrote_at = now
             if now - self._others_wrote_at < _OTHERS_SECONDS:
                 await asyncio.sleep(done.seconds * _PAUSES)
-        return done.result, done.seconds
+        # Fewer rows make neither a flush to disk shorter nor the wait for a processor that others use.
+        return done.result, max(done.cpu_seconds, done.seconds / _WAITING)
 
     def portion(self, kind: str, most: int) -> Portion:
         """Return how many rows work in the background of that kind changes in one transaction, of at most `most`."""

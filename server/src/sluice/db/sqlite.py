@@ -168,10 +168,14 @@ Unit = Callable[[AsyncConnection], Awaitable[_T]]
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[_T]):
-    """The result of a unit, how long its transaction was open, and whether another process delayed its begin."""
+    """The result of a unit, how long its transaction was open, and whether another process delayed its begin.
+
+    `cpu_seconds` are those of its thread.
+    """
 
     result: _T
     seconds: float
+    cpu_seconds: float
     had_to_wait: bool
 
 
@@ -202,14 +206,15 @@ class SqliteWorker:
         asked = time.monotonic()
         with self._engine.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            began = time.monotonic()
+            began, cpu_began = time.monotonic(), time.thread_time()
             try:
                 result = _complete(unit(cast("AsyncConnection", _AtOnce(connection))))
             except BaseException:
                 connection.rollback()
                 raise
             connection.commit()
-            return Done(result, time.monotonic() - began, began - asked > _AT_ONCE_SECONDS)
+            cpu_seconds = time.thread_time() - cpu_began
+            return Done(result, time.monotonic() - began, cpu_seconds, began - asked > _AT_ONCE_SECONDS)
 
 
 class _AtOnce:
