@@ -70,7 +70,8 @@ class _Store:
         if "list-type" in parameters:
             return "200 OK", {}, self._list(int(parameters.get("continuation-token", "0")))
         if self.texts and key.endswith(".txt"):
-            return "200 OK", {}, _text(int(key[-12:-4]))
+            text = _text(int(key[-12:-4]))  # requests are for parts that are larger
+            return "206 Partial Content", {"Content-Range": f"bytes 0-{len(text) - 1}/{len(text)}"}, text
         found = self.objects.get(key)
         return _NOT_FOUND if found is None else ("200 OK", found.metadata | {"Content-Length": str(found.size)}, "")
 
