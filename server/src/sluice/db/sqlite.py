@@ -238,6 +238,7 @@ def _complete(work: Awaitable[_T]) -> _T:
     except StopIteration as end:
         result: _T = end.value
         return result
+    steps.close()
     raise RuntimeError("a unit of work waited for something other than its statements")
 
 

@@ -75,7 +75,7 @@ class BulkJobs:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; a step in progress is then rolled back, and its job is due when the lease ends."""
+        """Work until `stop` is set; the job of a step in progress is due again when its lease ends."""
         await run_until(stop, repeat("bulk_jobs", self.one_step, stop=stop, pause_seconds=lambda: self._pause_seconds))
 
     async def one_step(self) -> int:
