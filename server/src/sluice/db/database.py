@@ -27,14 +27,12 @@ from sluice.kit.health import EngineHealth, EngineState
 # Less than a monitor waits for a response.
 HEALTH_SECONDS: Final = 5.0
 _T = TypeVar("_T")
-# Of work in the background on SQLite, where every upload waits for the end of its transactions: how long one may take,
-# how few rows it has at first and at least, how long it pauses after one, in lengths of it, and for how long after a
-# write of others.
-_PORTION_SECONDS: Final = 0.012
-_WAITING: Final = 4  # of the time that passes, so much may be others' use of the machine
-_FEWEST_ROWS: Final = 25
-_PAUSES: Final = 2.0
-_OTHERS_SECONDS: Final = 1.0
+# Work in the background on SQLite, where every upload waits for the end of its transactions.
+_PORTION_SECONDS: Final = 0.012  # of a processor, that one takes
+_WAITING: Final = 4  # times as long it may take if the machine is busy
+_FEWEST_ROWS: Final = 25  # of one, also the first
+_PAUSES: Final = 2.0  # after one, in lengths of it
+_OTHERS_SECONDS: Final = 1.0  # after a write of others, for which there are pauses
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
 # Classes of SQLSTATE that mean "unavailable" (PostgreSQL, appendix A): connection exception, transaction rollback,
 # insufficient resources, operator intervention, lock not available, read-only transaction (the server was the primary
