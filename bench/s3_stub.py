@@ -1,4 +1,7 @@
-"""A stub of S3 that keeps no bytes, so that only the service is measured: `python -m bench.s3_stub PORT`."""
+"""A stub of S3 that keeps no bytes, so that only the service is measured: `python -m bench.s3_stub PORT`.
+
+`python -m bench.s3_stub PORT NUMBER` has that many small texts from the start, each another one, to import them.
+"""
 
 import asyncio
 import itertools
@@ -8,6 +11,7 @@ from dataclasses import dataclass, field
 import uvloop
 
 _CHUNK = 1 << 20
+_LISTED = 1000
 _XML = '<?xml version="1.0" encoding="UTF-8"?>'
 _NAMES = "<Bucket>b</Bucket><Key>k</Key>"
 _NOT_FOUND: "_Response" = (
@@ -31,6 +35,7 @@ class _Store:
     objects: dict[str, _Object] = field(default_factory=dict)
     uploads: dict[str, _Object] = field(default_factory=dict)
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    texts: int = 0
 
     def respond(self, method: str, path: str, headers: dict[str, str], size: int) -> _Response:
         """Return status, headers and body of the response to a request whose body has `size` bytes."""
@@ -63,10 +68,23 @@ class _Store:
 
     def _read(self, key: str, parameters: dict[str, str]) -> _Response:
         if "list-type" in parameters:
-            listed = "<Name>b</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated>"
-            return "200 OK", {}, _document("ListBucketResult", listed)
+            return "200 OK", {}, self._list(int(parameters.get("continuation-token", "0")))
+        if self.texts and key.endswith(".txt"):
+            text = _text(int(key[-12:-4]))  # requests are for parts that are larger
+            return "206 Partial Content", {"Content-Range": f"bytes 0-{len(text) - 1}/{len(text)}"}, text
         found = self.objects.get(key)
         return _NOT_FOUND if found is None else ("200 OK", found.metadata | {"Content-Length": str(found.size)}, "")
+
+    def _list(self, begin: int) -> str:
+        end = min(begin + _LISTED, self.texts)
+        more = f"<NextContinuationToken>{end}</NextContinuationToken>" if end < self.texts else ""
+        contents = "".join(
+            f"<Contents><Key>texts/{number:08}.txt</Key><LastModified>2026-01-01T00:00:00Z</LastModified>"
+            f'<ETag>"{number}"</ETag><Size>{len(_text(number))}</Size></Contents>'
+            for number in range(begin, end)
+        )
+        counted = f"<KeyCount>{end - begin}</KeyCount><IsTruncated>{'true' if more else 'false'}</IsTruncated>{more}"
+        return _document("ListBucketResult", f"<Name>b</Name>{counted}{contents}")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve the requests of one connection."""
@@ -88,6 +106,11 @@ class _Store:
             writer.close()
 
 
+def _text(number: int) -> str:
+    """Return a text of one to two kilobytes that no other number has."""
+    return f"This is text {number}, and it says nothing else.\n" * (20 + number % 20)
+
+
 def _document(name: str, content: str) -> str:
     return f"{_XML}<{name}>{content}</{name}>"
 
@@ -106,10 +129,10 @@ async def _skip(reader: asyncio.StreamReader, length: int) -> None:
         length -= len(chunk)
 
 
-async def _main(port: int) -> None:
-    server = await asyncio.start_server(_Store().serve, "127.0.0.1", port, limit=_CHUNK)
+async def _main(port: int, texts: int = 0) -> None:
+    server = await asyncio.start_server(_Store(texts=texts).serve, "127.0.0.1", port, limit=_CHUNK)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(int(sys.argv[1])))
+    uvloop.run(_main(*map(int, sys.argv[1:])))

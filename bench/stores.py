@@ -23,15 +23,15 @@ class Store:
 
 
 @contextmanager
-def running_store(folder: Path, kind: str) -> Iterator[Store]:
-    """Run a store of the kind `s3` or `local` until the block ends; its log is in `folder`."""
+def running_store(folder: Path, kind: str, *, texts: int = 0) -> Iterator[Store]:
+    """Run a store of the kind `s3` or `local` until the block ends, with that many `texts`; its log is in `folder`."""
     if kind == "local":
         yield Store()
         return
     port = free_port()
-    command = [sys.executable, "-m", "bench.s3_stub", str(port)]
+    command = [sys.executable, "-m", "bench.s3_stub", str(port), str(texts)]
     environment = dict(os.environ) | {"PYTHONPATH": str(_ROOT)}
-    with daemon(command, folder / "s3.log", ready=lambda: listens(port), environment=environment) as process:
+    with daemon(command, folder / f"s3-{port}.log", ready=lambda: listens(port), environment=environment) as process:
         endpoint = f"http://127.0.0.1:{port}"
         settings = {
             "BUCKET": BUCKET,

@@ -149,7 +149,7 @@ def _compared(folder: Path, rows: int, shared: tuple[int, ...], make: "Callable[
         for sluice, store, number in ((few, small, _SMALL), (many, large, rows)):
             for context in range(_CONTEXTS):
                 sluice.context(f"c{context}")
-            models = (_upload(sluice, b"Good day. " * 20, 201), _upload(sluice, b"", 400))
+            models = (upload(sluice, b"Good day. " * 20, 201), upload(sluice, b"", 400))
             began = time.perf_counter()
             store.fill(sluice.tenant_id, number, models)
             between = time.perf_counter()
@@ -243,7 +243,7 @@ def _signed_in(port: int, tenant_id: str, environment: tuple[tuple[str, str], ..
     return next(cookie for cookie in cookies if cookie.startswith("sluice_session="))
 
 
-def _upload(sluice: Sluice, content: bytes, status: int) -> str:
+def upload(sluice: Sluice, content: bytes, status: int) -> str:
     """Upload a text; return the id of its report."""
     head = '--b\r\nContent-Disposition: form-data; name="context"\r\n\r\nc0\r\n'
     part = '--b\r\nContent-Disposition: form-data; name="file"; filename="note.txt"\r\n\r\n'
@@ -376,13 +376,14 @@ class PostgresRows:
 
     def _insert(self, statement: str) -> None:
         """Insert rows without triggers and foreign keys."""
-        asyncio.run(_execute(self.url, "SET session_replication_role = replica", statement))
+        asyncio.run(execute(self.url, "SET session_replication_role = replica", statement))
 
     def _execute_long(self, statement: str) -> None:
-        asyncio.run(_execute(self.url, statement))
+        asyncio.run(execute(self.url, statement))
 
 
-async def _execute(url: str, *statements: str) -> None:
+async def execute(url: str, *statements: str) -> None:
+    """Run statements, each in a transaction of its own."""
     database = Database(url, postgres=PostgresOptions(statement_seconds=None))
     async with database.engine.connect() as connection:
         outside = await connection.execution_options(isolation_level="AUTOCOMMIT")

@@ -6,10 +6,12 @@ import gc
 import sqlite3
 from pathlib import Path
 
-from sqlalchemy import func, select, update
+import pytest
+from sqlalchemy import func, insert, select, update
 
 from sluice.db.database import Database
-from sluice.db.schema import tenants
+from sluice.db.schema import rate_takes, tenants
+from sluice.db.sql import Connection
 from sluice.db.sqlite import PooledConnection
 from tests.db.migrated import Migrated
 
@@ -40,6 +42,25 @@ async def test_cancelled_transaction_leaves_no_lock_and_no_fault(migrated: Migra
                 pass
             gc.collect()  # a future whose exception was not retrieved reports it when it is collected
     assert faults == []
+
+
+async def test_background_work_that_waits_for_anything_but_its_statements_is_undone(
+    migrated: Migrated, tmp_path: Path
+) -> None:
+    taken = {"key": "a", "taken_us": 1, "token": "b"}
+
+    async def add(connection: Connection) -> int:
+        return (await connection.execute(insert(rate_takes).values(taken))).rowcount
+
+    async def add_and_wait(connection: Connection) -> None:
+        await add(connection)
+        await asyncio.sleep(0)
+
+    async with contextlib.aclosing(Database(migrated.sqlite(tmp_path))) as database:
+        with pytest.raises(RuntimeError, match="waited"):
+            await database.work("ten_1", add_and_wait)
+        added, _cost = await database.work("ten_1", add)
+    assert added == 1
 
 
 def test_pooled_connection_may_be_closed_twice(tmp_path: Path) -> None:

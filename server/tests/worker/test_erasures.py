@@ -63,11 +63,11 @@ async def test_an_erasure_waits_until_the_open_uploads_that_it_ended_are_gone(en
             await repository.end_resumable(connection, tenant_id, [upload_id])
     erasing = Erasing(lambda: NOW)
     async with environment.database.transaction("ten_1") as connection:
-        waiting = await erasing.step(connection, job_at("objects:"))
+        waiting = await erasing.step(connection, job_at("objects:"), 100)
     assert (waiting.position, waiting.pause > timedelta(0)) == ("objects:", True)
     assert await end_resumable_uploads(environment.context) == 2
     async with environment.database.transaction("ten_1") as connection:
-        assert (await erasing.step(connection, job_at("objects:"))).position == LOG_POSITION
+        assert (await erasing.step(connection, job_at("objects:"), 100)).position == LOG_POSITION
 
 
 async def test_erasure_forgets_who_added_hash_entries_in_portions(
@@ -87,7 +87,7 @@ async def test_erasure_forgets_who_added_hash_entries_in_portions(
 
     for erased in (1, 2, 3):
         async with environment.database.transaction("ten_1") as connection:
-            step = await Erasing(lambda: NOW).step(connection, job)
+            step = await Erasing(lambda: NOW).step(connection, job, 100)
         job = replace(job, position=step.position or "")
         assert (await adders()).count("erased") == erased
     assert (job.position, (await adders()).count("bob")) == ("resumable:", 2)

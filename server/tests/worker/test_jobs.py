@@ -1,14 +1,14 @@
 """Jobs of the worker in memory, without a database: error boundaries of jobs, rows, buckets; purging in batches."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 
-from sluice.db.database import DatabaseUnavailable
+from sluice.db.database import DatabaseUnavailable, Portion
 from sluice.files import lifecycle, repository
 from sluice.storage import StoreError, StoreUnavailable, without_preview
 from sluice.worker import job, runner
@@ -31,8 +31,11 @@ class FakeDatabase:
 
     reading = transaction
 
-    def rows_per_transaction(self, most: int) -> int:
-        return min(most, self.most_rows)
+    async def work(self, _scope: object, unit: Callable[[object], Awaitable[object]]) -> tuple[object, float]:
+        return await unit(object()), 0.0
+
+    def portion(self, _kind: str, most: int) -> Portion:
+        return Portion(min(most, self.most_rows), is_fixed=True)
 
 
 class FakeStore:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 
 from sluice.db.database import Database
 from sluice.storage.local.store import LocalStore
@@ -42,8 +42,11 @@ async def test_store_with_batches_is_called_once_and_rows_go_at_once(database: D
         if statement.startswith("DELETE FROM files"):
             deletions.append(statement)
 
-    event.listen(database.engine.sync_engine, "before_cursor_execute", note)
-    await purge_objects(environment.context)
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        await purge_objects(environment.context)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
     assert isinstance(environment.platform, BatchStore)
     previews = ("", ".preview-1200.png", ".preview-200.png")
     expected = [f"{file_id}{preview}" for file_id in ("bad", "f1", "f2", "f3") for preview in previews]

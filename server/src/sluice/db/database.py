@@ -5,9 +5,10 @@ Queries live in the repositories.
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import asyncpg
 from sqlalchemy import URL, make_url, text
@@ -19,13 +20,19 @@ from sqlalchemy.pool import QueuePool
 from sluice.db.group_commit import GroupCommit
 from sluice.db.postgres import READ_ONLY, PostgresDriver, PostgresOptions, is_postgres, postgres_engine
 from sluice.db.rls import ALL_TENANTS, ALL_TENANTS_SETTING, NO_TENANT, TENANT_SETTING, RlsScope
-from sluice.db.sqlite import SqliteDriver, empty_log, sqlite_engine
+from sluice.db.sqlite import SqliteDriver, SqliteWorker, Unit, empty_log, sqlite_engine
 from sluice.db.statement import Driver, NoConnection, Row, Statement, Values
 from sluice.kit.health import EngineHealth, EngineState
 
 # Less than a monitor waits for a response.
 HEALTH_SECONDS: Final = 5.0
-_SQLITE_ROWS: Final = 10  # take about 5 ms
+_T = TypeVar("_T")
+# Work in the background on SQLite, where every upload waits for the end of its transactions.
+_PORTION_SECONDS: Final = 0.012  # of a processor, that one takes
+_WAITING: Final = 4  # times as long it may take if the machine is busy
+_FEWEST_ROWS: Final = 25  # of one, also the first
+_PAUSES: Final = 2.0  # after one, in lengths of it
+_OTHERS_SECONDS: Final = 1.0  # after a write of others, for which there are pauses
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
 # Classes of SQLSTATE that mean "unavailable" (PostgreSQL, appendix A): connection exception, transaction rollback,
 # insufficient resources, operator intervention, lock not available, read-only transaction (the server was the primary
@@ -59,6 +66,25 @@ class Conflict(Exception):
     """
 
 
+class Portion:
+    """How many rows work of one kind changes in a transaction: on SQLite as many as take 12 ms of a processor."""
+
+    def __init__(self, most: int, *, is_fixed: bool) -> None:
+        self.rows = most if is_fixed else min(most, _FEWEST_ROWS)
+        self._most = most
+        self._is_fixed = is_fixed
+
+    def took(self, rows: int, seconds: float) -> None:
+        """Note what a transaction with that many rows cost."""
+        if self._is_fixed:
+            return
+        if seconds > _PORTION_SECONDS:
+            fewer = int(rows * max(0.5, _PORTION_SECONDS / seconds))
+            self.rows = min(self.rows, max(_FEWEST_ROWS, fewer))
+        elif rows >= self.rows and seconds < _PORTION_SECONDS * 0.8:
+            self.rows = min(self._most, self.rows + max(1, self.rows // 4))
+
+
 class Database:
     """One database. `transaction()` writes, `reading()` reads; neither may be open while a file's bytes move.
 
@@ -76,9 +102,14 @@ class Database:
         self._groups: GroupCommit | None = None
         # SQLite has one writer: waiting here is fair and costs nothing, waiting inside SQLite is a busy loop.
         self._writer: asyncio.Lock | None = None
+        self._worker: SqliteWorker | None = None
+        self._background = asyncio.Lock()
+        self._others_wrote_at = 0.0
+        self._portions: dict[str, Portion] = {}
         if self.is_sqlite:
             parsed = _sqlite_url(url)
             self.engine = sqlite_engine(parsed)
+            self._worker = SqliteWorker(parsed)
             self._writer = asyncio.Lock()
             self._driver = SqliteDriver(parsed, self._writer)
         else:
@@ -107,12 +138,34 @@ class Database:
                 raise
             await connection.commit()
 
-    def rows_per_transaction(self, most: int) -> int:
-        """Return how many rows work in the background changes in one transaction, of at most `most`.
+    async def work(self, scope: RlsScope, unit: Unit[_T]) -> tuple[_T, float]:
+        """Run work in the background in a transaction of its own; return its result, and its cost for a `Portion`.
 
-        On SQLite every upload waits for its end: there they are few.
+        On SQLite, `unit` runs on a thread, so that the lock of the writer is held for its statements alone: it may wait
+        for nothing else. After it, and while others write, comes a pause, so that uploads have most of the writer's
+        time. If the caller is cancelled, the unit still completes or is undone as a whole.
+
+        Raise `Conflict`, `DatabaseUnavailable`.
         """
-        return most if self._writer is None else min(most, _SQLITE_ROWS)
+        if self._writer is None or self._worker is None:
+            began = time.monotonic()
+            async with self.transaction(scope) as connection:
+                result = await unit(connection)
+            return result, time.monotonic() - began
+        async with self._background:
+            async with self._writer, _translating_errors():
+                done = await self._worker.run(unit)
+            now = time.monotonic()
+            if done.had_to_wait:
+                self._others_wrote_at = now
+            if now - self._others_wrote_at < _OTHERS_SECONDS:
+                await asyncio.sleep(done.seconds * _PAUSES)
+        # Fewer rows make neither a flush to disk shorter nor the wait for a processor that others use.
+        return done.result, max(done.cpu_seconds, done.seconds / _WAITING)
+
+    def portion(self, kind: str, most: int) -> Portion:
+        """Return how many rows work in the background of that kind changes in one transaction, of at most `most`."""
+        return self._portions.setdefault(kind, Portion(most, is_fixed=not self.is_sqlite))
 
     @asynccontextmanager
     async def reading(self, scope: RlsScope) -> AsyncIterator[AsyncConnection]:
@@ -136,6 +189,8 @@ class Database:
         Raise `Conflict`, `DatabaseUnavailable`.
         """
         try:
+            if self._writer is not None:
+                self._others_wrote_at = time.monotonic()
             if self._groups is not None and statement.batch is not None:
                 return await self._groups.commit(statement, values)
             return await self._driver.fetch(statement, values, writes=True)
@@ -195,6 +250,8 @@ class Database:
     async def aclose(self) -> None:
         """Close the pool. A second call is a no-op."""
         await self._driver.aclose()
+        if self._worker is not None:
+            await self._worker.aclose()
         await self.engine.dispose()
 
 

@@ -4,15 +4,18 @@ import asyncio
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
 
-from sqlalchemy import URL, event, text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import URL, Connection, CursorResult, Engine, Executable, create_engine, event, text
+from sqlalchemy.engine.interfaces import _CoreAnyExecuteParams
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from sluice.db.statement import Row, Statement, Values, sqlite_values
 from sluice.kit.failpoints import failpoint
@@ -20,6 +23,7 @@ from sluice.kit.secret_files import OTHERS, OWNER_ONLY
 
 _BUSY_MS: Final = 10_000
 _LOG_BUSY_MS: Final = 500
+_AT_ONCE_SECONDS: Final = 0.001  # a transaction that begins later had to wait for another process
 # synchronous=FULL: an acknowledged upload survives a power cut, not only a crash of the process.
 _PRAGMAS: Final = tuple(
     f"PRAGMA {setting}"
@@ -39,25 +43,22 @@ T = TypeVar("T")
 
 def sqlite_engine(url: URL) -> AsyncEngine:
     """Return SQLAlchemy's pool of connections; none is opened yet."""
-    engine = create_async_engine(
-        url,
-        connect_args={"isolation_level": None, "timeout": _BUSY_MS / 1000, "factory": PooledConnection},
-        pool_size=5,
-        hide_parameters=True,  # errors are logged, and values hold file names, hashes of keys, sealed secrets
-    )
+    engine = create_async_engine(url, connect_args=_CONNECT_ARGS, pool_size=5, hide_parameters=True)
+    _prepare_connections(engine.sync_engine, url)
+    return engine
 
-    @event.listens_for(engine.sync_engine, "do_connect")
+
+def _prepare_connections(engine: Engine, url: URL) -> None:
+    @event.listens_for(engine, "do_connect")
     def claim(*_connect: object) -> None:
         _claim_file(url.database)
 
-    @event.listens_for(engine.sync_engine, "connect")
+    @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
         cursor = connection.cursor()
         for pragma in _PRAGMAS:
             cursor.execute(pragma)
         cursor.close()
-
-    return engine
 
 
 class PooledConnection(sqlite3.Connection):
@@ -75,8 +76,12 @@ class PooledConnection(sqlite3.Connection):
         super().close()
 
 
+# Errors are logged, and values hold file names, hashes of keys, sealed secrets: engines hide parameters.
+_CONNECT_ARGS: Final = {"isolation_level": None, "timeout": _BUSY_MS / 1000, "factory": PooledConnection}
+
+
 @dataclass(frozen=True, slots=True)
-class _Unit:
+class _Write:
     """A statement that waits for the writer, and the future of its row."""
 
     statement: Statement
@@ -100,7 +105,7 @@ class SqliteDriver:
         self._reader = _SqliteThread(path)
         self._writer = _SqliteThread(path)
         self._lock = writer
-        self._waiting: list[_Unit] = []
+        self._waiting: list[_Write] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def fetch(self, statement: Statement, values: Values, *, writes: bool) -> Row | None:
@@ -114,7 +119,7 @@ class SqliteDriver:
         try:
             if not writes:
                 return await self._reader.run(_fetch_row, statement, bound)
-            unit = _Unit(statement, bound, asyncio.get_running_loop().create_future())
+            unit = _Write(statement, bound, asyncio.get_running_loop().create_future())
             self._waiting.append(unit)
             if self._writing is None:
                 self._writing = asyncio.get_running_loop().create_task(self._write_waiting())
@@ -150,14 +155,14 @@ class SqliteDriver:
         finally:
             self._writing = None
 
-    async def _written(self, units: Sequence[_Unit]) -> "Sequence[Row | Exception | None]":
+    async def _written(self, units: Sequence[_Write]) -> "Sequence[Row | Exception | None]":
         try:
             return await self._writer.run(_write_all, units)
         except Exception as fault:  # noqa: BLE001  (each caller raises it)
             return [fault] * len(units)
 
 
-def _write_all(connection: sqlite3.Connection, units: Sequence[_Unit]) -> "Sequence[Row | Exception | None]":
+def _write_all(connection: sqlite3.Connection, units: Sequence[_Write]) -> "Sequence[Row | Exception | None]":
     """Run the units as one transaction, and return for each its row or its own error. Raise what undid all of them."""
     outcomes: list[Row | Exception | None] = []
     connection.execute("BEGIN IMMEDIATE")
@@ -226,6 +231,86 @@ class _SqliteThread:
             for pragma in _PRAGMAS:
                 self._connection.execute(pragma)
         return work(self._connection, *arguments)
+
+
+Unit = Callable[[AsyncConnection], Awaitable[T]]
+"""What is done in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    """The result of a unit, how long its transaction was open, and whether another process delayed its begin.
+
+    `cpu_seconds` are those of its thread.
+    """
+
+    result: T
+    seconds: float
+    cpu_seconds: float
+    had_to_wait: bool
+
+
+class SqliteWorker:
+    """A connection on a thread of its own, for transactions of many statements.
+
+    The statements of one follow each other at once: none waits until a busy event loop has a turn for it, and uploads
+    with it.
+    """
+
+    def __init__(self, url: URL) -> None:
+        path = url.set(drivername="sqlite")
+        self._engine = create_engine(path, connect_args=_CONNECT_ARGS, pool_size=1, hide_parameters=True)
+        _prepare_connections(self._engine, path)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite")
+
+    async def run(self, unit: Unit[T]) -> Done[T]:
+        """Run the unit in one transaction. If the caller is cancelled, it still completes or is undone as a whole."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, copy_context().run, self._run, unit)
+
+    async def aclose(self) -> None:
+        """Close the connection. A second call is a no-op."""
+        with suppress(RuntimeError):  # the thread has ended
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.dispose)
+        self._thread.shutdown(wait=False)
+
+    def _run(self, unit: Unit[T]) -> Done[T]:
+        asked = time.monotonic()
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            began, cpu_began = time.monotonic(), time.thread_time()
+            try:
+                result = _complete(unit(cast("AsyncConnection", _AtOnce(connection))))
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+            cpu_seconds = time.thread_time() - cpu_began
+            return Done(result, time.monotonic() - began, cpu_seconds, began - asked > _AT_ONCE_SECONDS)
+
+
+class _AtOnce:
+    """The part of an asynchronous connection that units use, on one whose statements are done when they return."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.dialect = connection.dialect
+
+    async def execute(
+        self, statement: Executable, parameters: _CoreAnyExecuteParams | None = None
+    ) -> CursorResult[Any]:
+        return self._connection.execute(statement, parameters)
+
+
+def _complete(work: Awaitable[T]) -> T:
+    """Return the result of work that has nothing to wait for."""
+    steps = work.__await__()
+    try:
+        next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    steps.close()
+    raise RuntimeError("a unit of work waited for something other than its statements")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Writing one is in `outbox`.
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Final
 
 from sluice.db.database import Database
@@ -36,12 +37,13 @@ async def number_all(database: Database) -> int:
 
 async def number(database: Database, tenant_id: str) -> int:
     """Assign numbers to the committed events of one tenant; return how many."""
-    done = 0
+    done, portion = 0, database.portion("number_events", _BATCH)
     while True:
-        async with database.transaction(tenant_id) as connection:
-            numbered = await repository.number(connection, tenant_id, _BATCH)
+        most = portion.rows
+        numbered, seconds = await database.work(tenant_id, partial(repository.number, tenant_id=tenant_id, limit=most))
+        portion.took(numbered, seconds)
         done += numbered
-        if numbered < _BATCH:
+        if numbered < most:
             return done
 
 

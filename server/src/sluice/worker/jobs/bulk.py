@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from sluice.db.database import Database
+from sluice.db.database import Database, Portion
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.sql import Connection
 from sluice.files import lifecycle, search
@@ -30,7 +31,7 @@ from sluice.tenants import repository as tenant_rows
 from sluice.worker.job import Step, error_boundary, repeat, run_until
 from sluice.worker.jobs import exports
 from sluice.worker.jobs.denied import quarantine_denied
-from sluice.worker.jobs.erasures import LOG_POSITION, Erasing
+from sluice.worker.jobs.erasures import LOG_POSITION, LOOKED_AT, Erasing
 
 _LEASE: Final = timedelta(seconds=60)
 _FILES: Final = 100  # of a transaction: uploads into their contexts wait for its end
@@ -64,16 +65,17 @@ class BulkJobs:
         self._two_persons = two_persons
         self._pause_seconds = pause_seconds
         self._clock = clock
+        self._erasing = Erasing(clock)
         self._steps: Mapping[JobKind, Callable[[Connection, Job], Awaitable[Step]]] = MappingProxyType(
             {
                 "bulk_quarantine": self._quarantine_files,
-                "erasure": Erasing(clock).step,
+                "erasure": self._erase,
                 "tenant_delete": self._delete_tenant,
             }
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; a step in progress is then rolled back, and its job is due when the lease ends."""
+        """Work until `stop` is set; the job of a step in progress is due again when its lease ends."""
         await run_until(stop, repeat("bulk_jobs", self.one_step, stop=stop, pause_seconds=lambda: self._pause_seconds))
 
     async def one_step(self) -> int:
@@ -87,13 +89,34 @@ class BulkJobs:
             elif job.kind in {"bulk_delete", "bulk_restore"}:
                 await self._change_files(job)
             else:
-                # Before the transaction, since the log of a database is not emptied within one.
-                waits = job.position == LOG_POSITION and not await self._database.empty_log()
-                async with self._database.transaction(job.tenant_id) as connection:
-                    step = _LOG_IN_USE if waits else await self._steps[job.kind](connection, job)
-                    await self._note(connection, job, step, _refused_result(job, step))
-                failpoint("job.step")
+                await self._work_on(job)
         return 1
+
+    async def _work_on(self, job: Job) -> None:
+        """Do parts of a job, each in a transaction of its own, until others may have their turn."""
+        end = time.monotonic() + _STEP_SECONDS
+        while True:
+            # Before the transaction, since the log of a database is not emptied within one.
+            waits = job.position == LOG_POSITION and not await self._database.empty_log()
+            do = partial(self._do_part, job=job, waits=waits, end=end)
+            (step, job, goes_on), seconds = await self._database.work(job.tenant_id, do)
+            portion = self._portion_of(job)
+            portion.took(portion.rows if job.kind == "erasure" else step.done + step.skipped, seconds)
+            failpoint("job.step")
+            if not goes_on:
+                return
+
+    async def _do_part(self, connection: Connection, *, job: Job, waits: bool, end: float) -> tuple[Step, Job, bool]:
+        step = _LOG_IN_USE if waits else await self._steps[job.kind](connection, job)
+        goes_on = step.position not in {None, LOG_POSITION} and not step.pause and time.monotonic() < end
+        noted = await self._note(connection, job, step, _refused_result(job, step), keeps_claim=goes_on)
+        return step, noted, goes_on
+
+    def _portion_of(self, job: Job) -> Portion:
+        return self._database.portion(job.kind, LOOKED_AT if job.kind == "erasure" else _FILES)
+
+    async def _erase(self, connection: Connection, job: Job) -> Step:
+        return await self._erasing.step(connection, job, self._portion_of(job).rows)
 
     async def _note(
         self,
@@ -145,27 +168,31 @@ class BulkJobs:
     async def _change_files(self, job: Job) -> None:
         """Delete or restore the next files that the job names or that meet its filter."""
         file_ids, position = await self._next_files(job)
-        most = self._database.rows_per_transaction(_FILES)
-        end = time.monotonic() + _STEP_SECONDS
-        for start in range(0, max(len(file_ids), 1), most):
-            portion = file_ids[start : start + most]
-            is_last = start + most >= len(file_ids)
-            async with self._database.transaction(job.tenant_id) as connection:
-                if job.kind == "bulk_delete":
-                    by = job.by("file.deleted")
-                    done, left = await lifecycle.delete_all(
-                        connection, by, portion, self._clock(), self._purge_after, two_persons=self._two_persons
-                    )
-                else:
-                    done, left = await lifecycle.restore_all(
-                        connection, job.by("file.restored"), portion, self._clock()
-                    )
-                step = Step(done, len(left), position if is_last else _position_after(job, portion), refused=left)
-                is_over = is_last or time.monotonic() > end
-                job = await self._note(connection, job, step, _refused_result(job, step), keeps_claim=not is_over)
+        portions, end, start = self._portion_of(job), time.monotonic() + _STEP_SECONDS, 0
+        is_over = False
+        while not is_over:
+            portion = file_ids[start : start + portions.rows]
+            start += len(portion)
+            is_last = start >= len(file_ids)
+            is_over = is_last or time.monotonic() > end
+            after = position if is_last else _position_after(job, portion)
+            change = partial(self._change_portion, job=job, file_ids=portion, position=after, keeps_claim=not is_over)
+            job, seconds = await self._database.work(job.tenant_id, change)
+            portions.took(len(portion), seconds)
             failpoint("job.step")
-            if is_over:
-                return
+
+    async def _change_portion(
+        self, connection: Connection, *, job: Job, file_ids: Sequence[str], position: str | None, keeps_claim: bool
+    ) -> Job:
+        if job.kind == "bulk_delete":
+            by = job.by("file.deleted")
+            done, left = await lifecycle.delete_all(
+                connection, by, file_ids, self._clock(), self._purge_after, two_persons=self._two_persons
+            )
+        else:
+            done, left = await lifecycle.restore_all(connection, job.by("file.restored"), file_ids, self._clock())
+        step = Step(done, len(left), position, refused=left)
+        return await self._note(connection, job, step, _refused_result(job, step), keeps_claim=keeps_claim)
 
     async def _next_files(self, job: Job) -> tuple[Sequence[str], str | None]:
         """Return the next files to change, and the position after them, None at the end."""
@@ -204,7 +231,7 @@ class BulkJobs:
     async def _quarantine_files(self, connection: Connection, job: Job) -> Step:
         """Put the next files with a denied SHA-256 into quarantine."""
         entry, by, now = ListedHash(**job.params), job.by("file.quarantined"), self._clock()
-        most = self._database.rows_per_transaction(_FILES)
+        most = self._portion_of(job).rows
         found = await file_rows.find_by_sha256(connection, job.tenant_id, entry.digest, most)
         done = [await quarantine_denied(connection, by, file, entry, now) for file in found]
         return Step(sum(done), len(done) - sum(done), "files" if len(found) == most else None)
@@ -215,7 +242,7 @@ class BulkJobs:
         It waits for the end of legal holds, too.
         """
         tenant_id = job.tenant_id
-        file_ids = await file_rows.find_free(connection, tenant_id, _FILES)
+        file_ids = await file_rows.find_free(connection, tenant_id, self._portion_of(job).rows)
         if file_ids:
             by = job.by("file.deleted")
             done, refused = await lifecycle.delete_all(connection, by, file_ids, self._clock(), timedelta(0))

@@ -33,7 +33,8 @@ from sluice.worker.job import Step
 
 LOG_POSITION: Final = "log:"
 """Where an erasure is done as soon as the log of the database has nothing left of what was overwritten."""
-_LOOKED_AT: Final = 500  # rows of a table in one step
+LOOKED_AT: Final = 1000
+"""The most rows of a table in one step."""
 _HASH_ENTRIES: Final = 2000  # the same, of hash lists, which have millions
 _FILES: Final = 25  # files that one step deletes, since uploads into their contexts wait for it
 _PAUSE: Final = timedelta(seconds=1)
@@ -65,12 +66,12 @@ class Erasing:
             "objects": _objects,
         }
 
-    async def step(self, connection: Connection, job: Job) -> Step:
-        """Do one step of the job, and return where the next one begins."""
+    async def step(self, connection: Connection, job: Job, most: int) -> Step:
+        """Do one step of the job, with at most `most` rows of a table, and return where the next one begins."""
         if job.position == LOG_POSITION:
             return await self._end(connection, job)
         phase, _, after = (job.position or "files:").partition(":")
-        erasure = _Erasure(job)
+        erasure = _Erasure(job, most)
         step = await self._phases[phase](connection, erasure, after)
         if step.position is not None:
             return replace(step, position=f"{phase}:{step.position}", params=erasure.params)
@@ -86,9 +87,9 @@ class Erasing:
         return replace(step, position=LOG_POSITION, params=ended)
 
     async def _files(self, connection: Connection, erasure: "_Erasure", after: str) -> Step:
-        rows = await repository.load_files(connection, erasure.tenant_id, after, _LOOKED_AT)
+        rows = await repository.load_files(connection, erasure.tenant_id, after, erasure.most)
         theirs: list[AnyRow] = []
-        last = _last(rows, "file_id")
+        last = erasure.last(rows, "file_id")
         for row in rows:
             subject = erasure.subject
             is_theirs = subject.sent(row.uploaded_by, row.uploaded_by_name) or subject.is_in(row.metadata)
@@ -134,7 +135,7 @@ class Erasing:
 
     async def _tokens(self, connection: Connection, erasure: "_Erasure", after: str) -> Step:
         subject, tenant_id = erasure.subject, erasure.tenant_id
-        rows = await repository.load_tokens(connection, tenant_id, after, _LOOKED_AT)
+        rows = await repository.load_tokens(connection, tenant_id, after, erasure.most)
         theirs = [row for row in rows if subject.owns_token(row.token_id, row.end_user, row.metadata)]
         if theirs:
             await repository.revoke_tokens(connection, tenant_id, [row.token_id for row in theirs])
@@ -144,7 +145,7 @@ class Erasing:
             erasure.count("upload_tokens", len(theirs))
         if subject.uploaded_by is not None:
             await repository.blank_creators(connection, tenant_id, subject.uploaded_by)
-        return Step(0, 0, _last(rows, "token_id"))
+        return Step(0, 0, erasure.last(rows, "token_id"))
 
     async def _end(self, connection: Connection, job: Job) -> Step:
         now = self._clock()
@@ -158,8 +159,9 @@ class Erasing:
 class _Erasure:
     """The job of an erasure, with what it has found so far."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, most: int) -> None:
         self.job = job
+        self.most = most
         self.tenant_id = job.tenant_id
         self.subject = ErasureSubject.from_json(job.params)
         self._names = list(job.params.get("names", ()))
@@ -178,6 +180,10 @@ class _Erasure:
     def is_old(self, prefix: str, row_id: str) -> bool:
         """Return whether a row was there when the erasure was asked for; what comes later is another matter."""
         return row_id < first_id(prefix, self.job.created_at + timedelta(milliseconds=1))
+
+    def last(self, rows: Sequence[AnyRow], name: str) -> str | None:
+        """Return the id after which the next portion begins, None after the last."""
+        return getattr(rows[-1], name) if len(rows) == self.most else None
 
     def note_names(self, names: Any) -> None:
         """Remember names of the uploader, which other texts may hold. An API key has a name of its own."""
@@ -201,7 +207,7 @@ class _Erasure:
 
 async def _decisions(connection: Connection, erasure: _Erasure, after: str) -> Step:
     subject, tenant_id = erasure.subject, erasure.tenant_id
-    rows = await repository.load_decisions(connection, tenant_id, after, _LOOKED_AT)
+    rows = await repository.load_decisions(connection, tenant_id, after, erasure.most)
     file_ids = [row.file_id for row in rows if row.file_id is not None]
     listed = await repository.find_listed(connection, tenant_id, erasure.job.job_id, file_ids)
     token_ids = await erasure.tokens_among(connection, (row.actor_id for row in rows))
@@ -228,7 +234,7 @@ async def _decisions(connection: Connection, erasure: _Erasure, after: str) -> S
         await repository.blank_decisions(connection, tenant_id, blanked)
         await repository.forget_keys(connection, tenant_id, theirs)
         erasure.count("reports", len(theirs))
-    return Step(0, 0, _last(rows, "report_id"))
+    return Step(0, 0, erasure.last(rows, "report_id"))
 
 
 async def _hash_entries(connection: Connection, erasure: _Erasure, after: str) -> Step:
@@ -243,7 +249,7 @@ async def _hash_entries(connection: Connection, erasure: _Erasure, after: str) -
 
 async def _resumable(connection: Connection, erasure: _Erasure, after: str) -> Step:
     subject, tenant_id = erasure.subject, erasure.tenant_id
-    rows = await repository.load_resumable(connection, tenant_id, after, _LOOKED_AT)
+    rows = await repository.load_resumable(connection, tenant_id, after, erasure.most)
     token_ids = await erasure.tokens_among(connection, (row.actor_id for row in rows))
     theirs = [
         row
@@ -256,12 +262,12 @@ async def _resumable(connection: Connection, erasure: _Erasure, after: str) -> S
     if ended:
         await repository.end_resumable(connection, tenant_id, ended)
         erasure.count("resumable_uploads", len(ended))
-    return Step(0, 0, _last(rows, "upload_id"))
+    return Step(0, 0, erasure.last(rows, "upload_id"))
 
 
 async def _events(connection: Connection, erasure: _Erasure, after: str) -> Step:
     tenant_id = erasure.tenant_id
-    rows = await repository.load_events(connection, tenant_id, after, _LOOKED_AT)
+    rows = await repository.load_events(connection, tenant_id, after, erasure.most)
     file_ids = [row.data["file_id"] for row in rows if row.data.get("file_id")]
     listed = await repository.find_listed(connection, tenant_id, erasure.job.job_id, file_ids)
     senders = (row.data.get(name) for row in rows for name in ("uploaded_by", "token_id"))
@@ -276,7 +282,7 @@ async def _events(connection: Connection, erasure: _Erasure, after: str) -> Step
     if changed:
         await repository.blank_events(connection, tenant_id, changed)
         erasure.count("events", len(changed))
-    return Step(0, 0, _last(rows, "event_id"))
+    return Step(0, 0, erasure.last(rows, "event_id"))
 
 
 async def _people(connection: Connection, erasure: _Erasure, _after: str) -> Step:
@@ -291,14 +297,14 @@ async def _people(connection: Connection, erasure: _Erasure, _after: str) -> Ste
 async def _holds(kind: repository.HoldKind, connection: Connection, erasure: _Erasure, after: str) -> Step:
     """Blank why files and contexts are held where that names the person, but for its own files that a hold keeps."""
     tenant_id, terms = erasure.tenant_id, erasure.terms
-    rows = await repository.load_hold_reasons(connection, tenant_id, kind, after, _LOOKED_AT)
+    rows = await repository.load_hold_reasons(connection, tenant_id, kind, after, erasure.most)
     naming = [row.id for row in rows if mentions(row.hold_reason, terms)]
     if naming:
         listed = await repository.find_listed(connection, tenant_id, erasure.job.job_id, naming)
         blanked = [held_id for held_id in naming if held_id not in listed]
         await repository.blank_hold_reasons(connection, tenant_id, kind, blanked)
         erasure.count("holds", len(blanked))
-    return Step(0, 0, _last(rows, "id"))
+    return Step(0, 0, erasure.last(rows, "id"))
 
 
 async def _jobs(connection: Connection, erasure: _Erasure, after: str) -> Step:
@@ -308,7 +314,7 @@ async def _jobs(connection: Connection, erasure: _Erasure, after: str) -> Step:
     """
     terms, subject = erasure.terms, erasure.subject
     person = None if subject.is_machine else subject.uploaded_by
-    rows = await repository.load_jobs(connection, erasure.tenant_id, after, _LOOKED_AT)
+    rows = await repository.load_jobs(connection, erasure.tenant_id, after, erasure.most)
     blanked = []
     for row in rows:
         is_actor = person is not None and row.actor_id == person
@@ -323,7 +329,7 @@ async def _jobs(connection: Connection, erasure: _Erasure, after: str) -> Step:
     if blanked:
         await repository.blank_jobs(connection, erasure.tenant_id, blanked)
         erasure.count("jobs", len(blanked))
-    return Step(0, 0, _last(rows, "job_id"))
+    return Step(0, 0, erasure.last(rows, "job_id"))
 
 
 async def _audit(connection: Connection, erasure: _Erasure, after: str) -> Step:
@@ -332,7 +338,7 @@ async def _audit(connection: Connection, erasure: _Erasure, after: str) -> Step:
     What an API key did stays in its id: that is no name.
     """
     subject, terms = erasure.subject, erasure.terms
-    rows = await repository.load_audit(connection, erasure.tenant_id, after, _LOOKED_AT)
+    rows = await repository.load_audit(connection, erasure.tenant_id, after, erasure.most)
     token_ids = await erasure.tokens_among(connection, (row.actor_id for row in rows))
     blanked = []
     for row in rows:
@@ -350,17 +356,17 @@ async def _audit(connection: Connection, erasure: _Erasure, after: str) -> Step:
     if blanked:
         await repository.blank_audit(connection, erasure.tenant_id, blanked)
         erasure.count("audit_entries", len(blanked))
-    return Step(0, 0, _last(rows, "event_id"))
+    return Step(0, 0, erasure.last(rows, "event_id"))
 
 
 async def _token_names(connection: Connection, erasure: _Erasure, after: str) -> Step:
     """Forget whom the person's upload tokens name."""
-    rows = await repository.load_tokens(connection, erasure.tenant_id, after, _LOOKED_AT)
+    rows = await repository.load_tokens(connection, erasure.tenant_id, after, erasure.most)
     owns = erasure.subject.owns_token
     theirs = [row.token_id for row in rows if owns(row.token_id, row.end_user, row.metadata)]
     if theirs:
         await repository.blank_tokens(connection, erasure.tenant_id, theirs)
-    return Step(0, 0, _last(rows, "token_id"))
+    return Step(0, 0, erasure.last(rows, "token_id"))
 
 
 async def _objects(connection: Connection, erasure: _Erasure, _after: str) -> Step:
@@ -371,11 +377,6 @@ async def _objects(connection: Connection, erasure: _Erasure, _after: str) -> St
     if is_open or (terms and await repository.has_counts(connection, tenant_id, terms)):
         return Step(0, 0, "", pause=_PAUSE)
     return Step(0, 0, None)
-
-
-def _last(rows: Sequence[AnyRow], name: str) -> str | None:
-    """Return the id after which the next portion begins, None after the last."""
-    return getattr(rows[-1], name) if len(rows) == _LOOKED_AT else None
 
 
 def _json(text: str | None) -> object:

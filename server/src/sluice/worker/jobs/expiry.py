@@ -6,12 +6,14 @@ Their objects become due to be purged.
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.sql import AnyRow
+from sluice.db.sql import AnyRow, Connection
 from sluice.errors import FileHeld
 from sluice.files import lifecycle, repository
+from sluice.files.record import RetentionRule
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
 from sluice.worker.job import JobContext, error_boundary
@@ -85,10 +87,7 @@ async def expire_by_retention(context: JobContext) -> int:
             async with context.database.reading(rule.tenant_id) as connection:
                 due = await repository.find_due_files(connection, rule, after, _WINDOW)
             if due.file_ids:
-                async with context.database.transaction(rule.tenant_id) as connection:
-                    deleted += await lifecycle.expire_all(connection, rule, due.file_ids, context.purge_after)
-                    failpoint("retention.open")
-                failpoint("retention.done")
+                deleted += await _expire(context, rule, due.file_ids)
             after = due.last
     except lifecycle.RuleChanged:
         return 1
@@ -99,6 +98,25 @@ async def expire_by_retention(context: JobContext) -> int:
     if deleted:
         log.info("retention_over", tenant_id=rule.tenant_id, context_key=rule.context_key, files=deleted)
     return max(1, deleted)
+
+
+async def _expire(context: JobContext, rule: RetentionRule, file_ids: Sequence[str]) -> int:
+    """Delete the files in small transactions; return how many. Raise `RuleChanged`."""
+    portions, deleted, start = context.database.portion("expire", _WINDOW), 0, 0
+
+    async def expire(connection: Connection, portion: Sequence[str]) -> int:
+        expired = await lifecycle.expire_all(connection, rule, portion, context.purge_after)
+        failpoint("retention.open")
+        return expired
+
+    while start < len(file_ids):
+        portion = file_ids[start : start + portions.rows]
+        expired, seconds = await context.database.work(rule.tenant_id, partial(expire, portion=portion))
+        portions.took(len(portion), seconds)
+        deleted += expired
+        start += len(portion)
+        failpoint("retention.done")
+    return deleted
 
 
 async def _end_each(

@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from sluice.buckets import Bucket
@@ -48,9 +50,7 @@ async def number_events(context: JobContext) -> int:
 
 async def fold_usage(context: JobContext) -> int:
     """Add what was uploaded, rejected and downloaded to the sums of its day; return as `fold_counts` does."""
-    async with context.database.transaction(ALL_TENANTS) as connection:
-        folded = await usage_rows.fold(connection, _DELTAS)
-    return folded if folded == _DELTAS else 0
+    return await _fold(context, "fold_usage", usage_rows.fold)
 
 
 async def fold_counts(context: JobContext) -> int:
@@ -58,9 +58,19 @@ async def fold_counts(context: JobContext) -> int:
 
     Return 0 for a few: only many make the next round start sooner.
     """
-    async with context.database.transaction(ALL_TENANTS) as connection:
-        folded = await counts.fold(connection, _DELTAS)
-    return folded if folded == _DELTAS else 0
+    return await _fold(context, "fold_counts", counts.fold)
+
+
+async def _fold(context: JobContext, kind: str, fold: Callable[..., Awaitable[int]]) -> int:
+    portion, total = context.database.portion(kind, _DELTAS), 0
+    while total < _DELTAS:
+        most = portion.rows
+        folded, seconds = await context.database.work(ALL_TENANTS, partial(fold, limit=most))
+        portion.took(folded, seconds)
+        total += folded
+        if folded < most:
+            return 0
+    return total
 
 
 class StalePartsSweep:

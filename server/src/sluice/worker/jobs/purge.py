@@ -4,10 +4,11 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.sql import AnyRow
+from sluice.db.sql import AnyRow, Connection
 from sluice.files import lifecycle
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
@@ -39,13 +40,18 @@ async def purge_objects(context: JobContext) -> int:
 async def _purge_batch(context: JobContext) -> int:
     due: list[AnyRow] = []
     held = 0
-    rows_at_once = context.database.rows_per_transaction(_BATCH)
+    claims = context.database.portion("claim_purges", _BATCH)
     while len(due) + held < _BATCH:
-        async with context.database.transaction(ALL_TENANTS) as connection:
-            claimed, put_off = await lifecycle.begin_purges(connection, _TRY_AGAIN, rows_at_once)
+        most = min(claims.rows, _BATCH - len(due) - held)
+
+        async def claim(connection: Connection, limit: int = most) -> tuple[Sequence[AnyRow], int]:
+            return await lifecycle.begin_purges(connection, _TRY_AGAIN, limit)
+
+        (claimed, put_off), seconds = await context.database.work(ALL_TENANTS, claim)
+        claims.took(len(claimed) + put_off, seconds)
         due += claimed
         held += put_off
-        if len(claimed) + put_off < rows_at_once:
+        if len(claimed) + put_off < most:
             break
     if not due:
         return held
@@ -59,9 +65,12 @@ async def _purge_batch(context: JobContext) -> int:
             gone = await _purge_bucket(context, tenant_id, config_id, rows)
             deleted += [(tenant_id, file_id) for file_id in gone]
     WORKER_PUT_OFF.inc(len(due) - len(deleted))
-    for start in range(0, len(deleted), rows_at_once):
-        async with context.database.transaction(ALL_TENANTS) as connection:
-            await lifecycle.purge(connection, deleted[start : start + rows_at_once])
+    purges, start = context.database.portion("purge", _BATCH), 0
+    while start < len(deleted):
+        portion = deleted[start : start + purges.rows]
+        _, seconds = await context.database.work(ALL_TENANTS, partial(lifecycle.purge, owned=portion))
+        purges.took(len(portion), seconds)
+        start += len(portion)
         failpoint("purge.done")
     if deleted:
         log.info("purged", files=len(deleted))
