@@ -36,7 +36,7 @@ KILLS = amount("KILLS", short=0, full=9)
 """Kills at each point of each place; 0 is the short form."""
 _ALL = "sqlite-local,sqlite-s3,postgres-local,postgres-s3" if KILLS else "sqlite-local,postgres-s3"
 PLACES: Sequence[str] = os.environ.get("SLUICE_TEST_PLACES", _ALL).split(",")
-DEPTH = 6 if KILLS else 2
+DEPTH = 4 if KILLS else 2
 CLIENTS = 3 if KILLS else 2
 KILLS_PER_CHECK = 3 if KILLS else 4
 # leaves a lease for the failpoints of the lease cleanup

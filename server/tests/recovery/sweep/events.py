@@ -3,7 +3,7 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,7 +104,7 @@ def all_events(client: ApiClient) -> list[dict[str, Any]]:
 
 
 def _problems_of(
-    events: list[dict[str, Any]], decisions: Iterable[dict[str, Any]], announced: Mapping[tuple[str, str], int]
+    events: list[dict[str, Any]], decisions: Sequence[dict[str, Any]], announced: Mapping[tuple[str, str], int]
 ) -> list[str]:
     """Return what the feed lacks, and what it has too much, compared with the decisions and what was acknowledged."""
     decided = Counter(
@@ -112,14 +112,16 @@ def _problems_of(
         for event in events
         if event["type"] in _DECISIONS.values() and event["data"].get("report_id")
     )
-    expected = Counter(
-        (_DECISIONS[row["outcome"]], row["report_id"]) for row in decisions if row["outcome"] in _DECISIONS
-    )
+    uploaded = [row for row in decisions if row["mode"] != "rescan" and row["outcome"] in _DECISIONS]
+    expected = Counter((_DECISIONS[row["outcome"]], row["report_id"]) for row in uploaded)
+    recalled = Counter(event["data"]["file_id"] for event in events if event["type"] == "file.recalled")
+    denied = Counter(row["file_id"] for row in decisions if row["mode"] == "rescan" and row["outcome"] == "quarantined")
     seen = Counter((event["type"], event["data"].get("file_id", "")) for event in events)
     sequences = [event["sequence"] for event in events]
     return [
         *(f"lost: {one}" for one in sorted((expected - decided) + (Counter(announced) - seen))),
         *(f"invented: {one}" for one in sorted(decided - expected)),
+        *([f"recalled {denied} times, told of {recalled}"] if denied != recalled else []),
         *(["not numbered one after the other"] if sequences != list(range(1, len(events) + 1)) else []),
         *(["an id comes twice"] if len({event["id"] for event in events}) < len(events) else []),
     ]

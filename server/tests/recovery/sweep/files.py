@@ -3,8 +3,10 @@
 import hashlib
 import random
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx
@@ -19,7 +21,7 @@ from tests.api.samples import picture
 from tests.recovery.sweep.promises import PATIENCE, PREFIX, Busy, Promises, all_pages
 from tests.service import ApiClient
 
-SIZES = (3_000, 3_000, 1_500_000, 3_000, 6_000_000)
+SIZES = (*[3_000] * 6, 1_500_000, 6_000_000)
 """Kept in memory, spooled on disk, stored in parts."""
 DELETES = 0.4
 MOST_KEPT = 40
@@ -61,15 +63,9 @@ class Files:
         data(client.post("/hash-lists", {"entries": [{"digest": hashlib.sha256(DENIED).hexdigest()}]}), 201)
 
     def act(self, client: ApiClient, rng: random.Random) -> None:
-        self._upload(client, rng)
-        self._upload_in_parts(client, rng)
-        self._delete(client, rng)
-        self._restore(client, rng)
-        self._review(client, rng)
-        name = rng.choice(sorted(REFUSED))
-        content, reason = REFUSED[name]
-        refused = client.upload(name, content, context=self.context)
-        assert refused.json()["errors"] == [reason], refused.text
+        acts = [self._upload, self._upload_in_parts, self._delete, self._restore, self._review, self._be_refused]
+        for act in rng.sample(acts, len(acts)):
+            act(client, rng)
 
     def check(self, client: ApiClient) -> None:
         for file_id, digest in sorted((self.promises.kept | self.promises.held).items()):
@@ -86,8 +82,10 @@ class Files:
 
     def end(self, client: ApiClient) -> None:
         """Finish every resumable upload that a kill has cut: each becomes exactly one file; the quota is their sum."""
-        for name in sorted(self.resumable):
-            self._finish_parts(client, name)
+        unfinished = sorted(self.resumable)
+        with ThreadPoolExecutor(8) as clients:  # each may wait for the end of a lease
+            list(clients.map(partial(self._finish_parts, client), unfinished))
+        for name in unfinished:
             stored = [
                 item for item in page(client.get("/files", filename=name))[0] if item["original_filename"] == name
             ]
@@ -96,6 +94,12 @@ class Files:
         self.check(client)
         stored = [*all_pages(client, "/files", context=self.context)]
         assert client.used_bytes(self.context) == sum(file["size_bytes"] for file in stored)
+
+    def _be_refused(self, client: ApiClient, rng: random.Random) -> None:
+        name = rng.choice(sorted(REFUSED))
+        content, reason = REFUSED[name]
+        refused = client.upload(name, content, context=self.context)
+        assert refused.json()["errors"] == [reason], refused.text
 
     def _upload(self, client: ApiClient, rng: random.Random) -> None:
         content = unique(rng, rng.choice(SIZES))

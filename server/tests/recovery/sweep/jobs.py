@@ -20,11 +20,11 @@ from tests.service import ApiClient
 
 @dataclass
 class Jobs:
-    """Deletions and restorations of many files, quarantine by a hash list, and exports."""
+    """Deletions and restorations of many files, and quarantine by a hash list."""
 
     promises: Promises
     context: str
-    points: tuple[str, ...] = ("job.", "export.")
+    points: tuple[str, ...] = ("job.",)
     share: float = 0.15
     waiting: dict[str, Callable[[ApiClient, dict[str, Any]], None]] = field(default_factory=dict)
     """What to check of a job when it has ended, by its id."""
@@ -35,7 +35,7 @@ class Jobs:
         pass
 
     def act(self, client: ApiClient, rng: random.Random) -> None:
-        rng.choice((self._delete, self._restore, self._quarantine, self._export))(client, rng)
+        rng.choice((self._delete, self._restore, self._quarantine))(client, rng)
 
     def check(self, client: ApiClient) -> None:
         for job_id in sorted(self.waiting):
@@ -51,16 +51,11 @@ class Jobs:
         states = Counter(job["status"] for job in all_pages(client, "/jobs"))
         assert set(states) <= {"done", "cancelled"}, states
 
-    def _begin_job(self, client: ApiClient, path: str, body: Any) -> str | None:
-        """Begin a job, and return its id; None if there are too many."""
-        response = client.post(path, body)
-        return None if response.status_code == 429 else str(data(response, 201)["job_id"])
-
     def _delete(self, client: ApiClient, rng: random.Random) -> None:
         chosen = self.promises.take(rng, 3)
         with self.promises.lock:
             held = rng.sample(sorted(self.promises.held), min(1, len(self.promises.held)))
-        job_id = self._begin_job(client, "/files/bulk-delete", {"file_ids": [*chosen, *held]}) if chosen else None
+        job_id = begin_job(client, "/files/bulk-delete", {"file_ids": [*chosen, *held]}) if chosen else None
         if job_id is None:
             self._put_back(chosen)
             return
@@ -86,7 +81,7 @@ class Jobs:
             data(client.delete(f"/files/{file_id}"))
             with self.promises.lock:
                 self.promises.announced["file.deleted", file_id] += 1
-        job_id = self._begin_job(client, "/files/bulk-restore", {"file_ids": [*chosen]}) if chosen else None
+        job_id = begin_job(client, "/files/bulk-restore", {"file_ids": [*chosen]}) if chosen else None
         if job_id is None:
             return
 
@@ -108,7 +103,7 @@ class Jobs:
         digest = hashlib.sha256(content).hexdigest()
         chosen = [client.store("a.zzz", content, context=self.context) for _ in range(2)]
         data(client.post("/hash-lists", {"entries": [{"digest": digest}]}), 201)
-        job_id = self._begin_job(client, f"/hash-lists/{digest}/quarantine", None)
+        job_id = begin_job(client, f"/hash-lists/{digest}/quarantine", None)
         if job_id is None:
             return
 
@@ -121,27 +116,48 @@ class Jobs:
 
         self.waiting[job_id] = ended
 
-    def _export(self, client: ApiClient, _rng: random.Random) -> None:
-        held = set(self.promises.held)
-        job_id = self._begin_job(client, "/files/export", {})
-        if job_id is None:
-            return
-
-        def ended(client: ApiClient, found: dict[str, Any]) -> None:
-            link = client.get(f"/jobs/{job_id}/download")
-            if found["status"] == "cancelled" or link.status_code == 404:  # an erasure ends every export before it
-                assert data(client.get("/events", type="erasure.completed")), found
-                return
-            lines = client.service.http.get(data(link)["download_url"]).text.splitlines()
-            listed = Counter(json.loads(line)["file_id"] for line in lines)
-            assert set(listed.values()) == {1}, listed
-            assert held <= set(listed), held - set(listed)
-
-        self.waiting[job_id] = ended
-
     def _put_back(self, chosen: dict[str, str]) -> None:
         for file_id, digest in chosen.items():
             self.promises.keep(file_id, digest)
+
+
+@dataclass
+class Exports:
+    """Lists of all files, each of them once."""
+
+    promises: Promises
+    points: tuple[str, ...] = ("export.",)
+    share: float = 0.05
+    waiting: dict[str, set[str]] = field(default_factory=dict)
+    """The files that were held when an export began, by its id: each must be in its list."""
+
+    def begin(self, client: ApiClient) -> None:
+        pass
+
+    def act(self, client: ApiClient, _rng: random.Random) -> None:
+        held = set(self.promises.held)
+        job_id = begin_job(client, "/files/export", {})
+        if job_id is not None:
+            self.waiting[job_id] = held
+
+    def check(self, client: ApiClient) -> None:
+        for job_id, held in sorted(self.waiting.items()):
+            found = wait_for_job(client, f"/jobs/{job_id}")
+            link = client.get(f"/jobs/{job_id}/download")
+            if found["status"] == "cancelled" or link.status_code == 404:
+                # an erasure ends every export before it
+                assert list(all_pages(client, "/jobs", kind="erasure")), found
+            else:
+                lines = client.service.http.get(data(link)["download_url"]).text.splitlines()
+                listed = Counter(json.loads(line)["file_id"] for line in lines)
+                assert set(listed.values()) == {1}, listed
+                # without those that were let go meanwhile, and may be deleted
+                lost = (held & set(self.promises.held)) - set(listed)
+                assert not lost, lost
+            del self.waiting[job_id]
+
+    def end(self, client: ApiClient) -> None:
+        self.check(client)
 
 
 @dataclass
@@ -180,8 +196,7 @@ class Erasures:
         (held, digest), *free = files.items()
         data(client.request("PUT", f"/files/{held}/hold", json={"reason": "Case 9"}))
         self.promises.hold(held, digest, "file.stored")
-        uploader = data(client.get(f"/files/{held}/metadata"))["uploaded_by"]
-        job_id = data(client.post("/erasures", {"uploaded_by": uploader}), 202)["job_id"]
+        job_id = data(client.post("/erasures", {"uploaded_by": f"sluice|{name}"}), 202)["job_id"]
         self.waiting[job_id] = {held: "held"} | {file_id: "erased" for file_id, _ in free}
 
     def check(self, client: ApiClient) -> None:
@@ -202,6 +217,12 @@ class Erasures:
             event["data"]["erasure_id"] for event in all_events(client) if event["type"] == "erasure.completed"
         )
         assert set(ended.values()) <= {1}, ended
+
+
+def begin_job(client: ApiClient, path: str, body: Any) -> str | None:
+    """Begin a job, and return its id; None if there are too many."""
+    response = client.post(path, body)
+    return None if response.status_code == 429 else str(data(response, 201)["job_id"])
 
 
 def wait_for_job(client: ApiClient, path: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from tests.events.receiver import Receiver
 from tests.recovery.sweep.events import Feed, Webhooks
 from tests.recovery.sweep.files import Files, Holds, Previews, Retention
 from tests.recovery.sweep.imports import Imports
-from tests.recovery.sweep.jobs import Erasures, Jobs
+from tests.recovery.sweep.jobs import Erasures, Exports, Jobs
 from tests.recovery.sweep.promises import PATIENCE, Busy, Promises, Proof, raise_if_busy
 from tests.servers import free_port, listens
 from tests.service import ApiClient, Deployment, Service, environment_of
@@ -51,7 +51,7 @@ BUSY_ROUNDS = 2
 """Rounds of requests that a client sends without a pause. Most failpoints are reached within them."""
 PAUSE = 0.3
 """Seconds between later rounds, in which the worker reaches its failpoints."""
-_RARE = ("settle", "purge", "incoming", "retention", "job", "export", "erasure", "preview")
+_RARE = ("parts", "settle", "purge", "incoming", "retention", "job", "export", "erasure", "preview")
 """Failpoints that are reached too seldom to wait for a later time."""
 
 
@@ -88,6 +88,7 @@ class Sweep:
                     Holds(promises),
                     Previews(promises, context),
                     Jobs(promises, context),
+                    Exports(promises),
                     Erasures(promises, context),
                     Imports(promises),
                     Webhooks(self.receiver),
