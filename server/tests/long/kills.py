@@ -21,7 +21,7 @@ import pytest
 from sluice.kit.failpoints import POINTS
 from tests.events.receiver import Received, running_receiver
 from tests.recovery.sweep.files import LURE
-from tests.recovery.sweep.sweep import Sweep
+from tests.recovery.sweep.sweep import SETTINGS, Sweep
 from tests.recovery.test_full_disks import small_disk
 from tests.scanning.waiting import until
 from tests.servers.patroni import Cluster, Node, running_cluster
@@ -154,6 +154,7 @@ def test_no_promise_is_broken_by_kills_failovers_full_disks_and_jumps_of_the_clo
             Deployment("patroni", tmp_path, cluster.url("postgres"), settings),
             int(SEED),
             kills_per_check=5,
+            settings=SETTINGS | {"UPLOAD_LEASE_SECONDS": "5"},  # in which objects must be stored on a busy machine
             receiver=hooks,
             context_fields={"external_checks": [{"name": "policy", "url": check.url}]},
         )

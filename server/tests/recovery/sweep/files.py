@@ -18,7 +18,7 @@ from sluice.files.lifecycle import FileState
 from tests.api import tus
 from tests.api.responses import data, page
 from tests.api.samples import picture
-from tests.recovery.sweep.promises import PATIENCE, PREFIX, Busy, Promises, all_pages
+from tests.recovery.sweep.promises import PATIENCE, PREFIX, Busy, Promises, all_pages, patiently
 from tests.service import ApiClient
 
 SIZES = (*[3_000] * 6, 1_500_000, 6_000_000)
@@ -186,11 +186,11 @@ class Retention:
         rng = random.Random("retention")
         for context in (self.context, self.held_context):
             content = unique(rng)
-            file_id = client.store("held.zzz", content, context=context)
+            file_id = patiently(partial(client.store, "held.zzz", content, context=context))
             data(client.request("PUT", f"/files/{file_id}/hold", json={"reason": "Case 7"}))
             self.promises.hold(file_id, hashlib.sha256(content).hexdigest(), "file.stored")
         content = unique(rng)
-        file_id = client.store("held by its context.zzz", content, context=self.held_context)
+        file_id = patiently(partial(client.store, "held too.zzz", content, context=self.held_context))
         self.promises.hold(file_id, hashlib.sha256(content).hexdigest(), "file.stored")
 
     def act(self, client: ApiClient, _rng: random.Random) -> None:

@@ -3,10 +3,11 @@
 import itertools
 import random
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
@@ -14,6 +15,7 @@ from tests.api.responses import page
 from tests.service import ApiClient
 
 PATIENCE: Final = 60.0
+_T = TypeVar("_T")
 PREFIX: Final = b"\x07\x1b"
 """Begins the content of files: of no known format, and not blank."""
 
@@ -27,6 +29,17 @@ def raise_if_busy(response: httpx.Response) -> None:
     if response.status_code in {503, 507}:
         response.read()
         raise Busy(f"{response.request.method} {response.request.url}: {response.text}")
+
+
+def patiently(act: Callable[[], _T]) -> _T:
+    """Do something again until the service is not busy; return its result."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return act()
+        except Busy:
+            assert time.monotonic() < deadline
+            time.sleep(0.3)  # another process, so this polls
 
 
 @dataclass

@@ -65,6 +65,7 @@ class Sweep:
     kills_per_check: int = 1
     receiver: Receiver | None = None
     """The receiver of webhooks; None: only files, their retention and the feed are proven."""
+    settings: Mapping[str, str] = field(default_factory=lambda: SETTINGS)
     context_fields: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the context that most files are uploaded into."""
     promises: Promises = field(default_factory=Promises)
@@ -75,7 +76,7 @@ class Sweep:
 
     def begin(self) -> None:
         """Start the server without a failpoint, and prepare what the proofs need."""
-        with forked_service(self.deployment, **SETTINGS) as (service, _process):
+        with forked_service(self.deployment, **self.settings) as (service, _process):
             client = service.new_client().with_store()
             self.tenant = (client.tenant_id, client.authorization)
             context = client.create_context(max_file_size_mb=20, storage_quota_mb=100_000, **self.context_fields)
@@ -95,7 +96,7 @@ class Sweep:
                 ]
             self.proofs += [Feed(promises, context, checks)]
             for proof in self.proofs:
-                proof.begin(client)
+                proof.begin(self._client(service))
 
     def kill_at(self, point: str, *, depth: int, during: Callable[[Service], None] | None = None) -> None:
         """Start a server that dies at `point`, check earlier promises if a check is due, and use it until it is dead.
@@ -105,7 +106,7 @@ class Sweep:
         """
         rng = random.Random(f"{self.seed} {self.kills.total()}")
         times = 1 if point.startswith(_RARE) else rng.randint(1, depth)
-        with forked_service(self.deployment, **SETTINGS, FAILPOINT=f"{point}:{times}") as (service, process):
+        with forked_service(self.deployment, **self.settings, FAILPOINT=f"{point}:{times}") as (service, process):
             is_due = self.kills and self.kills.total() % self.kills_per_check == 0
             if process.poll() is None and (not is_due or self._recovered(service, process)):
                 self._use_until_dead(service, process, point, during)
@@ -119,7 +120,7 @@ class Sweep:
 
     def end(self) -> None:
         """Start the server without a failpoint and check every promise."""
-        with forked_service(self.deployment, **SETTINGS) as (service, process):
+        with forked_service(self.deployment, **self.settings) as (service, process):
             assert self._recovered(service, process)
             for proof in self.proofs:
                 proof.end(self._client(service))
@@ -193,7 +194,7 @@ class Sweep:
     def _audit(self, service: Service) -> tuple[int, str]:
         """Run `sluice audit --strict`; return its exit code and the differences."""
         out, err = self.deployment.folder / "audit.out", self.deployment.folder / "audit.err"
-        environment = environment_of(self.deployment, service.port, **SETTINGS)
+        environment = environment_of(self.deployment, service.port, **self.settings)
         code = run_forked(["audit", "--strict", "--json"], environment, self.deployment.folder, out, err)
         return code, "".join(out.read_text().splitlines(keepends=True)[:-1]) + err.read_text()
 
