@@ -71,6 +71,7 @@ class Sweep:
     promises: Promises = field(default_factory=Promises)
     kills: Counter[str] = field(default_factory=Counter)
     proofs: Sequence[Proof] = ()
+    files: Files | None = None
     retention: Retention | None = None
     tenant: tuple[str, str | None] = ("", None)
 
@@ -83,7 +84,8 @@ class Sweep:
             doubtful = client.create_context(policies={"filename_pattern": {"mode": "quarantine", "pattern": "good"}})
             promises, checks = self.promises, len(self.context_fields.get("external_checks", ()))
             self.retention = Retention(promises, client.create_context(), with_holds=self.receiver is not None)
-            self.proofs = [Files(promises, context, doubtful), self.retention]
+            self.files = Files(promises, context, doubtful)
+            self.proofs = [self.files, self.retention]
             if self.receiver is not None:
                 self.proofs += [
                     Holds(promises),
@@ -106,6 +108,8 @@ class Sweep:
         """
         rng = random.Random(f"{self.seed} {self.kills.total()}")
         times = 1 if point.startswith(_RARE) else rng.randint(1, depth)
+        if self.files is not None:
+            self.files.point = point
         with forked_service(self.deployment, **self.settings, FAILPOINT=f"{point}:{times}") as (service, process):
             is_due = self.kills and self.kills.total() % self.kills_per_check == 0
             if process.poll() is None and (not is_due or self._recovered(service, process)):
