@@ -102,7 +102,7 @@ class Proof(Protocol):
         """Assert after a kill, on the next server, what must hold then. It may die, too."""
 
     def end(self, client: ApiClient) -> None:
-        """Assert after the last kill what must hold once all work is done."""
+        """Assert after the last kill, besides what `check` does, what must hold once all work is done."""
 
 
 def all_pages(client: ApiClient, path: str, **query: str) -> Iterator[dict[str, Any]]:
