@@ -1,8 +1,9 @@
-"""kill -9 at every failpoint of the commit, on {SQLite, PostgreSQL} × {local, S3}; `sweep` checks the state after it.
+"""kill -9 at every failpoint, on {SQLite, PostgreSQL} × {local, S3}; `sweep` does the work and checks what is left.
 
 Files are scanned by YARA rules, compared with a hash list and judged by an external check. The short form dies once at
-every failpoint, the two setups of the contract tests taking turns, and checks after four kills. `make kill-sweep KILLS=n`
-dies n times at every failpoint of every place, scans with clamd and ICAP too, and checks after each.
+every failpoint of files, the two setups of the contract tests taking turns, and checks after four kills. `make kill-sweep
+KILLS=n` dies n times at every failpoint of every place, scans with clamd and ICAP too, proves webhooks, jobs, holds,
+previews and imports besides, and checks after three kills.
 `SLUICE_TEST_PLACES=sqlite-azure` chooses the places, also one whose platform's store is a container of Azure, or a bucket
 of Google (`sqlite-gcs`; `sqlite-gcshmac` by an HMAC key).
 """

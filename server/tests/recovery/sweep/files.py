@@ -214,6 +214,7 @@ class Retention:
         while _listed(client, self.context) != held:
             assert time.monotonic() < deadline, (_listed(client, self.context), held)
             time.sleep(0.2)  # the worker is another process, so this polls
+        self._keep_for(client, None)
 
     def _keep_for(self, client: ApiClient, days: int | None) -> None:
         # No days are less than the API takes: nothing else would be due in a test.

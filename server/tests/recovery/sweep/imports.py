@@ -29,7 +29,7 @@ class Imports:
 
     promises: Promises
     points: tuple[str, ...] = ()
-    share: float = 0.08
+    share: float = 0.12
     key: str = ""
     context: str = ""
     round_: int = 0

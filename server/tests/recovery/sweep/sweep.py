@@ -126,6 +126,8 @@ class Sweep:
         """Start the server without a failpoint and check every promise."""
         with forked_service(self.deployment, **self.settings) as (service, process):
             for proof in self.proofs:
+                proof.check(self._client(service))
+            for proof in self.proofs:
                 proof.end(self._client(service))
             assert self._wait_for_a_clean_audit(service, process)
 
