@@ -23,6 +23,7 @@ from tests.events.receiver import Received, running_receiver
 from tests.recovery.sweep.files import LURE
 from tests.recovery.sweep.sweep import SETTINGS, Sweep
 from tests.recovery.test_full_disks import small_disk
+from tests.required import require
 from tests.scanning.waiting import until
 from tests.servers.patroni import Cluster, Node, running_cluster
 from tests.service import Deployment, Service
@@ -36,7 +37,6 @@ FULL_SECONDS = 2.0
 WAITS = {"DATABASE_WAIT_SECONDS": "3", "DATABASE_CONNECT_SECONDS": "3", "DATABASE_STATEMENT_SECONDS": "5"}
 ALWAYS_REACHED = ("reserve.done", "store.done", "record.done", "part.noted", "delete.open", "event.written")
 """Failpoints that are reached soon after a failover."""
-LIBRARY = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
 
 
 @dataclass
@@ -106,13 +106,13 @@ class Troubles:
 @pytest.fixture
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all servers and commands that are forked, but not of the machine's databases and scanners."""
-    if LIBRARY is None:
-        pytest.skip("needs the Debian package faketime")
+    require("libfaketime", "faketime", apt="faketime")
+    (library,) = Path("/usr/lib").glob("*/faketime/libfaketime.so.1")
     found = Clock(tmp_path / ".faketimerc")
     found.file.write_text("+0")
     monkeypatch.setenv("HOME", str(tmp_path))  # where the library looks for the file
     with monkeypatch.context() as preloading:
-        preloading.setenv("LD_PRELOAD", str(LIBRARY))
+        preloading.setenv("LD_PRELOAD", str(library))
         preloading.setenv("FAKETIME_NO_CACHE", "1")
         preloading.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
         preloading.setenv("DONT_FAKE_MONOTONIC", "1")
