@@ -286,7 +286,7 @@ class Previews:
     promises: Promises
     context: str
     points: tuple[str, ...] = ("preview.",)
-    share: float = 0.1
+    share: float = 0.15
 
     def begin(self, client: ApiClient) -> None:
         pass

@@ -29,7 +29,7 @@ class Imports:
 
     promises: Promises
     points: tuple[str, ...] = ()
-    share: float = 0.12
+    share: float = 0.15
     key: str = ""
     context: str = ""
     round_: int = 0

@@ -25,7 +25,7 @@ class Jobs:
     promises: Promises
     context: str
     points: tuple[str, ...] = ("job.",)
-    share: float = 0.15
+    share: float = 0.25
     waiting: dict[str, Callable[[ApiClient, dict[str, Any]], None]] = field(default_factory=dict)
     """What to check of a job when it has ended, by its id."""
     deletions: Counter[str] = field(default_factory=Counter)
@@ -127,7 +127,7 @@ class Exports:
 
     promises: Promises
     points: tuple[str, ...] = ("export.",)
-    share: float = 0.05
+    share: float = 0.1
     waiting: dict[str, set[str]] = field(default_factory=dict)
     """The files that were held when an export began, by its id: each must be in its list."""
 
@@ -167,7 +167,7 @@ class Erasures:
     promises: Promises
     context: str
     points: tuple[str, ...] = ("erasure.",)
-    share: float = 0.1
+    share: float = 0.15
     waiting: dict[str, dict[str, str]] = field(default_factory=dict)
     """The files of each erasure, with the outcome that its receipt must state."""
     busy: threading.Lock = field(default_factory=threading.Lock)

@@ -70,6 +70,8 @@ class Sweep:
     """Fields of the context that most files are uploaded into."""
     promises: Promises = field(default_factory=Promises)
     kills: Counter[str] = field(default_factory=Counter)
+    acts: Counter[str] = field(default_factory=Counter)
+    """How often clients have done all that each proof asks for."""
     proofs: Sequence[Proof] = ()
     files: Files | None = None
     retention: Retention | None = None
@@ -134,10 +136,15 @@ class Sweep:
     def summary(self, seconds: float) -> str:
         """Return what was done in one line, after all checks have passed."""
         total, promises = self.kills.total(), self.promises
-        told = f", {len(self.receiver.got)} deliveries" if self.receiver is not None else ""
-        kept = f"{len(promises.kept)} files kept, {len(promises.held)} held"
-        words = f"{total} kills at {len(self.kills)} points, {kept}, {promises.announced.total()} changes told{told}"
-        return f"{words}, 0 violations; {seconds / max(total, 1):.1f} s a kill"
+        words = [
+            f"{total} kills at {len(self.kills)} points",
+            f"{len(promises.kept)} files kept",
+            f"{len(promises.held)} held",
+            f"{promises.announced.total()} changes told",
+            *([f"{len(self.receiver.got)} deliveries"] if self.receiver is not None else []),
+            *(f"{name} {number}" for name, number in sorted(self.acts.items())),
+        ]
+        return f"{', '.join(words)}, 0 violations; {seconds / max(total, 1):.1f} s a kill"
 
     def _recovered(self, service: Service, process: ForkedServer) -> bool:
         """Wait until the audit finds nothing, then check the promises.
@@ -187,9 +194,11 @@ class Sweep:
         with contextlib.suppress(httpx.TransportError):
             while not is_dead.wait(PAUSE if round_ >= BUSY_ROUNDS else 0):
                 chosen = [proof for proof in self.proofs if proof not in wanted and rng.random() < proof.share]
+                rng.shuffle(chosen)  # the server may die in the first of them
                 for proof in [*(wanted if number == 0 else []), *chosen]:
                     with contextlib.suppress(Busy):
                         proof.act(client, rng)
+                        self.acts[type(proof).__name__.lower()] += 1
                 round_ += 1
 
     def _client(self, service: Service) -> ApiClient:
