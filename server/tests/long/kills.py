@@ -63,14 +63,17 @@ class Troubles:
     rng: random.Random
     done: Counter[str] = field(default_factory=Counter)
     dead: list[Node] = field(default_factory=list)
+    due: list[Callable[[Service], None]] = field(default_factory=list)
 
     def of(self, number: int) -> Callable[[Service], None] | None:
-        """Return what comes with this kill, if anything does."""
+        """Return what comes with this kill, if anything does: a server may have died before what was due earlier."""
         if number % FAILOVER_EVERY == min(FAILOVER_EVERY, KILLS) // 2:
-            return self.fail_over
-        if number % DISK_EVERY == DISK_EVERY - 1:
-            return self.fill_the_disk
-        return self.jump if number % CLOCK_EVERY == CLOCK_EVERY - 1 else None
+            self.due.append(self.fail_over)
+        if number % DISK_EVERY == min(DISK_EVERY, KILLS) // 3:
+            self.due.append(self.fill_the_disk)
+        if number % CLOCK_EVERY == min(CLOCK_EVERY, KILLS) // 4:
+            self.due.append(self.jump)
+        return self.due[0] if self.due else None
 
     def fail_over(self, _service: Service) -> None:
         """Kill the primary of the database and wait for the next one."""
@@ -80,6 +83,7 @@ class Troubles:
         self.dead.append(primary)
         assert until(lambda: self.cluster.primary() not in {None, primary}, 120), self.cluster.members()
         self.done["failovers"] += 1
+        self.due.pop(0)
 
     def fill_the_disk(self, _service: Service) -> None:
         """Leave no room for objects, for some seconds."""
@@ -90,11 +94,13 @@ class Troubles:
         finally:
             filler.unlink()
         self.done["full disks"] += 1
+        self.due.pop(0)
 
     def jump(self, _service: Service) -> None:
         """Let the clock jump while requests are in progress."""
         self.clock.jump(self.rng)
         self.done["jumps of the clock"] += 1
+        self.due.pop(0)
 
     def repair(self) -> None:
         """Start the database's nodes that are dead, and wait until there are a primary and two standbys again."""
