@@ -24,7 +24,7 @@ from sqlalchemy import Table, select
 
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
-from sluice.db.schema import files, jobs, webhook_deliveries, webhook_endpoints
+from sluice.db.schema import files, jobs, resumable_uploads, webhook_deliveries, webhook_endpoints
 from tests.api.tokens import LocalIssuer
 from tests.cli.forked import ForkedServer, run_forked
 from tests.events.receiver import Receiver
@@ -119,8 +119,7 @@ class Sweep:
             assert process.returncode == -9, f"{point}: exit code {process.returncode}\n{_log_tail(service)}"
             if self.retention is not None and point.startswith(self.retention.points):
                 self.retention.check(self._client(service))
-            if self.receiver is not None:
-                service.on_database(_end_claims)
+            service.on_database(_end_claims)
         self.kills[point] += 1
         self._wait_for_an_empty_spool(point)
 
@@ -269,6 +268,8 @@ async def _end_claims(database: Database) -> None:
             await connection.execute(table.update().where(table.c.due_at.is_not(None), is_open).values(due_at=past))
         leased = webhook_endpoints.c.lease_until.is_not(None)
         await connection.execute(webhook_endpoints.update().where(leased).values(lease_until=past))
+        judged = resumable_uploads.c.judging_until.is_not(None)
+        await connection.execute(resumable_uploads.update().where(judged).values(judging_until=past))
 
 
 def _open_files() -> Iterator[str]:
