@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 FOLDER ?= ../shared/corpus
 WORKERS ?= 4
 KILLS ?= 9
+SEED ?= 1
 EXAMPLES ?= 500
 REPEATS ?= 20
 SECONDS_EACH ?= 20
@@ -70,7 +71,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock fuzz manifests fuzz-edge differential differential-files differential-readings security audit image wheel release sbom verdicts sanitise previews legible text-rules ocr document-kinds scans busy kill-sweep faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix bench bench-profile bench-scale simulation bench-scanner bench-stores slow-files browsers screenshots gallery clicks docs site clean venv venv-dev servers
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock fuzz manifests fuzz-edge differential differential-files differential-readings security audit image wheel release sbom verdicts sanitise previews legible text-rules ocr document-kinds scans busy kill-sweep long-kills faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix bench bench-profile bench-scale simulation bench-scanner bench-stores slow-files browsers screenshots gallery clicks docs site clean venv venv-dev servers
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -193,7 +194,11 @@ busy: venv ## Compare verdicts on an idle machine with those beside 16 busy proc
 	@$(BIN)/python scripts/busy.py $(FOLDER) $(ARGS)
 
 kill-sweep: venv-dev servers ## Kill the service KILLS times at every failpoint on every pair of database and store, and check what is left (PLACES=sqlite-azure chooses the pairs)
-	@SLUICE_TEST_KILLS=$(KILLS) $(if $(PLACES),SLUICE_TEST_PLACES=$(PLACES)) $(BIN)/python -m pytest -n 0 server/tests/recovery/test_kill_sweep.py
+	@SLUICE_TEST_KILLS=$(KILLS) SLUICE_TEST_SEED=$(SEED) $(if $(PLACES),SLUICE_TEST_PLACES=$(PLACES)) $(BIN)/python -m pytest -n 0 server/tests/recovery/test_kill_sweep.py
+
+long-kills: venv-dev servers ## Kill the service KILLS times at random points, with failovers of PostgreSQL, full disks and jumps of the clock (KILLS=1000, SEED=n; an hour and a half)
+	@scripts/servers.sh patroni etcd-server python3-psycopg2 faketime
+	@SLUICE_TEST_KILLS=$(KILLS) SLUICE_TEST_SEED=$(SEED) $(BIN)/python -m pytest -n 0 -s server/tests/long/kills.py $(ARGS)
 
 faults: venv-dev servers ## Put six faults of 20 s each before PostgreSQL, S3 and Redis while clients upload (SECONDS_EACH=n)
 	@SLUICE_TEST_FAULT_SECONDS=$(SECONDS_EACH) $(BIN)/python -m pytest -n 0 server/tests/api/test_faults_under_load.py $(ARGS)

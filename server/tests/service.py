@@ -346,7 +346,7 @@ class ApiClient:
                 Bucket=deployment.bucket, Prefix=f"{self.tenant_id}/"
             )
             return {one["Key"] for page in pages for one in page.get("Contents", [])}
-        folder = deployment.data_dir / "objects" / "objects"
+        folder = Path(deployment.settings.get("STORAGE_DIR", deployment.data_dir / "objects")) / "objects"
         return {
             str(Path(where, name).relative_to(folder))
             for where, _, names in os.walk(folder)  # has the files of all tenants of the session

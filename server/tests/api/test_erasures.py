@@ -8,7 +8,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,17 @@ from sqlalchemy import select
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import metadata
+from sluice.erasures.service import Erasures
 from sluice.erasures.subject import ErasureSubject
+from sluice.jobs.service import Jobs
+from sluice.kit.clock import utc_now
 from sluice.receipts.signing import InvalidReceipt, verify_receipt
 from tests.api import tus
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
 from tests.api.samples import TEXT
 from tests.cli.commands import Sluice
 from tests.deployments import Deployments
+from tests.operator_action import operator_action
 from tests.scanning.waiting import until
 from tests.service import ApiClient, running_service
 
@@ -320,3 +324,21 @@ def test_a_receipt_states_what_was_judged_and_no_person_and_only_the_unchanged_o
             verify_receipt(changed, keys)
     with pytest.raises(InvalidReceipt, match="not among the known"):
         verify_receipt(receipt, {"keys": []})
+
+
+def test_an_erasure_finds_what_was_sent_while_the_clock_was_ahead(tenant: ApiClient) -> None:
+    context, pairs = tenant.create_context(), {"claimant": "Larkspur"}
+    sent = tenant.store("a.txt", context=context, metadata=pairs)
+    nothing: Any = None
+
+    async def create_late(database: Database) -> str:
+        jobs = Jobs(database, nothing, nothing, nothing, clock=lambda: utc_now() - timedelta(hours=1))
+        subject = ErasureSubject(metadata=tuple(pairs.items()))
+        return (await Erasures(database, jobs, nothing).create(operator_action(tenant.tenant_id), subject)).job_id
+
+    path = f"/erasures/{tenant.service.on_database(create_late)}"
+    assert until(lambda: data(tenant.get(path))["ended_at"] is not None, 90)
+    found = data(tenant.get(path))
+    assert (found["status"], found["files_erased"]) == ("done", 1)
+    assert_not_found(tenant.get(f"/files/{sent}/metadata"))
+    assert rows_that_name(tenant, "larkspur") == []

@@ -27,7 +27,8 @@ from tests.api.troubles import CONTENT, troubled_service
 from tests.api.tus import HALF, LARGE
 from tests.deployments import Deployments
 from tests.fleet import running_fleet
-from tests.recovery.sweep import PATIENCE, SETTINGS, forked_service
+from tests.recovery.sweep.promises import PATIENCE
+from tests.recovery.sweep.sweep import SETTINGS, forked_service
 from tests.rows import each_row
 from tests.run_length import LONG_RUN
 from tests.scanning.waiting import until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.api.responses import data, page
 from tests.deployments import Deployments
-from tests.recovery.sweep import PATIENCE
+from tests.recovery.sweep.promises import PATIENCE
 from tests.servers import free_port
 from tests.servers.clamd import Clamd, running_clamd
 from tests.servers.faults import FaultProxy, fault_proxy

@@ -12,7 +12,7 @@ import pytest
 from tests.api.responses import data, page
 from tests.api.test_erasures import rows_that_name, stated
 from tests.deployments import Deployments
-from tests.recovery.sweep import forked_service
+from tests.recovery.sweep.sweep import forked_service
 from tests.run_length import LONG_RUN
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Deployment, running_service

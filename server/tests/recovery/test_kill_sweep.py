@@ -1,8 +1,9 @@
-"""kill -9 at every failpoint of the commit, on {SQLite, PostgreSQL} × {local, S3}; `sweep` checks the state after it.
+"""kill -9 at every failpoint, on {SQLite, PostgreSQL} × {local, S3}; `sweep` does the work and checks what is left.
 
 Files are scanned by YARA rules, compared with a hash list and judged by an external check. The short form dies once at
-every failpoint, the two setups of the contract tests taking turns, and checks after four kills. `make kill-sweep KILLS=n`
-dies n times at every failpoint of every place, scans with clamd and ICAP too, and checks after each.
+every failpoint of files, the two setups of the contract tests taking turns, and checks after four kills. `make kill-sweep
+KILLS=n` dies n times at every failpoint of every place, scans with clamd and ICAP too, proves webhooks, jobs, holds,
+previews and imports besides, and checks after three kills.
 `SLUICE_TEST_PLACES=sqlite-azure` chooses the places, also one whose platform's store is a container of Azure, or a bucket
 of Google (`sqlite-gcs`; `sqlite-gcshmac` by an HMAC key).
 """
@@ -11,6 +12,7 @@ import itertools
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +21,8 @@ import pytest
 
 from sluice.kit.failpoints import POINTS
 from tests.events.receiver import Received, Receiver, running_receiver
-from tests.recovery.sweep import LURE, Sweep
+from tests.recovery.sweep.files import LURE
+from tests.recovery.sweep.sweep import Sweep
 from tests.run_length import amount
 from tests.scanning.members import IcapMember, running_members
 from tests.servers.azurite import Azurite
@@ -34,21 +37,20 @@ KILLS = amount("KILLS", short=0, full=9)
 """Kills at each point of each place; 0 is the short form."""
 _ALL = "sqlite-local,sqlite-s3,postgres-local,postgres-s3" if KILLS else "sqlite-local,postgres-s3"
 PLACES: Sequence[str] = os.environ.get("SLUICE_TEST_PLACES", _ALL).split(",")
-DEPTH = 6 if KILLS else 2
+DEPTH = 4 if KILLS else 2
 CLIENTS = 3 if KILLS else 2
-KILLS_PER_CHECK = 1 if KILLS else 4
+KILLS_PER_CHECK = 3 if KILLS else 4
 # leaves a lease for the failpoints of the lease cleanup
 _LEAVES_A_LEASE = "store.done"
-_AUDITED = ("audit.", "response.", "webhook.", "job.", "erasure.", "export.", "preview.")
-"""Failpoints of audited actions, webhooks, jobs, erasures, exports and previews; see `test_audit_log`, `test_webhook_kill`,
-`test_job_kill` and `test_previews`."""
+_PROVEN_ELSEWHERE = ("audit.", "response.", "webhook.", "job.", "erasure.", "export.", "preview.")
+"""Failpoints that the short form leaves to `test_audit_log`, `test_webhook_kill`, `test_job_kill` and `test_previews`."""
 
 
 def points_of(deployment: str) -> Sequence[str]:
     """Return the failpoints that are reached on this place, in an order in which each has work."""
     of_store = "parts." if deployment.endswith("local") else "local."
     of_database = "unit." if deployment.startswith("postgres") else "-"
-    return [point for point in POINTS if not point.startswith((*_AUDITED, of_store, of_database))]
+    return [point for point in POINTS if not point.startswith((of_store, of_database))]
 
 
 def rounds(deployment: str) -> Sequence[str]:
@@ -56,7 +58,7 @@ def rounds(deployment: str) -> Sequence[str]:
     if KILLS:
         return list(itertools.chain.from_iterable([points] * KILLS))
     turn = PLACES.index(deployment)
-    rest = [point for point in POINTS if not point.startswith(("local.", "parts.", "unit.", *_AUDITED))]
+    rest = [point for point in POINTS if not point.startswith(("local.", "parts.", "unit.", *_PROVEN_ELSEWHERE))]
     own = {"sqlite-local": ["unit.open", "local.drafted", "local.linked"], "postgres-s3": ["parts.read"]}
     return own.get(deployment, []) + rest[turn :: len(PLACES)]
 
@@ -71,6 +73,13 @@ def answer(request: Received) -> tuple[int, dict[str, str], bytes]:
 def check() -> Iterator[Receiver]:
     with running_receiver() as running:
         running.respond = answer
+        yield running
+
+
+@pytest.fixture
+def hooks() -> Iterator[Receiver]:
+    """The receiver of webhooks."""
+    with running_receiver() as running:
         yield running
 
 
@@ -129,18 +138,25 @@ def deployment(request: pytest.FixtureRequest, tmp_path: Path, where: str, engin
 @pytest.mark.timeout(60 + 40 * len(POINTS) * max(1, KILLS))
 @pytest.mark.parametrize("where", PLACES)
 def test_after_kills_no_acknowledged_file_is_lost_and_no_leftover_stays(
-    deployment: Deployment, where: str, check: Receiver, capsys: pytest.CaptureFixture[str]
+    deployment: Deployment, where: str, check: Receiver, hooks: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = int(os.environ.get("SLUICE_TEST_SEED", "1"))
     fields = {"external_checks": [{"name": "policy", "url": check.url}]}
-    sweep = Sweep(deployment, seed, clients=CLIENTS, kills_per_check=KILLS_PER_CHECK, context_fields=fields)
+    sweep = Sweep(
+        deployment,
+        seed,
+        clients=CLIENTS,
+        kills_per_check=KILLS_PER_CHECK,
+        receiver=hooks if KILLS else None,
+        context_fields=fields,
+    )
+    began = time.monotonic()
+    sweep.begin()
     for point in rounds(where):
         if point.startswith("settle"):
             sweep.kill_at(_LEAVES_A_LEASE, depth=DEPTH)
         sweep.kill_at(point, depth=DEPTH)
     sweep.end()
     with capsys.disabled():
-        kept = len(sweep.promises.kept)
-        total, points = sweep.kills.total(), len(sweep.kills)
-        print(f"\n{where}: {total} kills at {points} points, {kept} files kept, 0 violations")  # noqa: T201
+        print(f"\n{where}: {sweep.summary(time.monotonic() - began)}")  # noqa: T201
     assert set(sweep.kills) >= set(rounds(where))

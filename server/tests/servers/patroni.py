@@ -10,7 +10,7 @@ import pwd
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +47,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The running nodes."""
+    """The running nodes; `start` runs one by its name and its ports."""
 
-    nodes: Sequence[Node]
+    nodes: list[Node]
+    start: Callable[[str, int, int], Node]
+
+    def restart(self, node: Node) -> None:
+        """Start a node that was killed: it joins as a standby."""
+        self.nodes[self.nodes.index(node)] = self.start(node.name, node.port, node.rest)
 
     def url(self, database: str) -> str:
         """Return a URL with all nodes that connects to the current primary."""
@@ -92,12 +97,12 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
     try:
         with ExitStack() as stack:
             etcd = stack.enter_context(_running_etcd(home, folder, as_user))
-            yield Cluster(
-                [
-                    stack.enter_context(_running_node(f"n{number}", etcd, home, folder, as_user))
-                    for number in range(1, NODES + 1)
-                ]
-            )
+
+            def start(name: str, port: int, rest: int) -> Node:
+                return stack.enter_context(_running_node(name, (port, rest), etcd, (home, folder), as_user))
+
+            nodes = [start(f"n{number}", free_port(), free_port()) for number in range(1, NODES + 1)]
+            yield Cluster(nodes, start)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -123,8 +128,11 @@ def _running_etcd(home: Path, folder: Path, as_user: str | None) -> Iterator[int
 
 
 @contextmanager
-def _running_node(name: str, etcd: int, home: Path, folder: Path, as_user: str | None) -> Iterator[Node]:
-    port, rest, data = free_port(), free_port(), home / name
+def _running_node(
+    name: str, ports: tuple[int, int], etcd: int, folders: tuple[Path, Path], as_user: str | None
+) -> Iterator[Node]:
+    (port, rest), (home, folder) = ports, folders
+    data = home / name
     config = home / f"{name}.json"
     config.write_text(json.dumps(_config(name, etcd, port, rest, home)))  # JSON is YAML
     if as_user:

@@ -56,6 +56,19 @@ _HELD: Final[Mapping[HoldKind, tuple[Table, Column[Any]]]] = MappingProxyType(
 )
 
 
+async def newest_ids(connection: Connection, tenant_id: str) -> Mapping[str, str]:
+    """Return the highest id that a tenant has of files, reports, events and jobs, by their prefixes.
+
+    Ids begin with the time at which a server made them, and the clock of another may have been ahead.
+    """
+    newest = [
+        select(func.max(_KEYS[table.name])).where(table.c.tenant_id == tenant_id).scalar_subquery()
+        for table in (files, decisions, events, jobs)
+    ]
+    found = (await connection.execute(select(*newest))).one()
+    return {file_id.partition("_")[0]: file_id for file_id in found if file_id is not None}
+
+
 async def load_files(connection: Connection, tenant_id: str, after: str, limit: int) -> Sequence[AnyRow]:
     """Return files of the tenant in any state, with ids after `after`, in their order."""
     names = ("file_id", "state", "original_filename", "uploaded_by", "uploaded_by_name", "metadata", "sha256")

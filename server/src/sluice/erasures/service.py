@@ -55,7 +55,9 @@ class Erasures:
 
     async def create(self, by: AuditAction, subject: ErasureSubject) -> Job:
         """Create the job that erases a person. Raise `TooManyJobs`."""
-        return await self._jobs.create(by, "erasure", subject.to_json())
+        async with self._database.reading(by.tenant_id) as connection:
+            newest = await repository.newest_ids(connection, by.tenant_id)
+        return await self._jobs.create(by, "erasure", {**subject.to_json(), "newest": dict(newest)})
 
     async def preview(self, tenant_id: str, subject: ErasureSubject) -> ErasurePreview:
         """Return what the erasure of a person would find, without changing anything."""

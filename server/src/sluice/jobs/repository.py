@@ -86,12 +86,12 @@ async def expire_exports(connection: Connection, tenant_id: str) -> bool:
     return (await connection.execute(select(_columns.job_id).where(*waits).limit(1))).one_or_none() is not None
 
 
-async def end_exports(connection: Connection, tenant_id: str, before: str, at: datetime) -> bool:
-    """End a tenant's exports with ids below `before`: their output is no longer needed, and is deleted.
+async def end_exports(connection: Connection, tenant_id: str, last: str, at: datetime) -> bool:
+    """End a tenant's exports with ids up to `last`: their output is no longer needed, and is deleted.
 
     Return whether any output is left. Jobs that have ended keep their state.
     """
-    theirs = (_columns.tenant_id == tenant_id, _columns.kind == "export", _columns.job_id < before)
+    theirs = (_columns.tenant_id == tenant_id, _columns.kind == "export", _columns.job_id <= last)
     cancelled = {"state": "cancelled", "ended_at": at, "due_at": _sweep_at()}
     await connection.execute(update(jobs).where(*theirs, _columns.state.in_(_ACTIVE)).values(cancelled))
     is_offered = (_columns.state == "done", _columns.result.is_not(None))

@@ -125,12 +125,12 @@ class Erasing:
         held = sum(row["outcome"] != ERASED for row in listed)
         return Step(len(listed) - held, held, last)
 
-    async def _exports(self, connection: Connection, erasure: "_Erasure", before: str) -> Step:
+    async def _exports(self, connection: Connection, erasure: "_Erasure", last: str) -> Step:
         """End the exports that began before the files were erased, since they may name the person."""
         now = self._clock()
-        before = before or first_id("job", now + timedelta(milliseconds=1))
-        if await job_rows.end_exports(connection, erasure.tenant_id, before, now):
-            return Step(0, 0, before, pause=_PAUSE)
+        last = last or max(first_id("job", now + timedelta(milliseconds=1)), erasure.newest.get("job", ""))
+        if await job_rows.end_exports(connection, erasure.tenant_id, last, now):
+            return Step(0, 0, last, pause=_PAUSE)
         return Step(0, 0, None)
 
     async def _tokens(self, connection: Connection, erasure: "_Erasure", after: str) -> Step:
@@ -164,13 +164,15 @@ class _Erasure:
         self.most = most
         self.tenant_id = job.tenant_id
         self.subject = ErasureSubject.from_json(job.params)
+        self.newest: Mapping[str, str] = job.params.get("newest", {})
         self._names = list(job.params.get("names", ()))
         self._blanked = Counter[str](job.params.get("blanked", {}))
 
     @property
     def params(self) -> dict[str, Any]:
         """The state of the job for its next step."""
-        return {**self.subject.to_json(), "names": self._names, "blanked": dict(self._blanked)}
+        kept = {"names": self._names, "blanked": dict(self._blanked), "newest": self.newest}
+        return {**self.subject.to_json(), **kept}
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -179,7 +181,8 @@ class _Erasure:
 
     def is_old(self, prefix: str, row_id: str) -> bool:
         """Return whether a row was there when the erasure was asked for; what comes later is another matter."""
-        return row_id < first_id(prefix, self.job.created_at + timedelta(milliseconds=1))
+        until = first_id(prefix, self.job.created_at + timedelta(milliseconds=1))
+        return row_id < until or row_id <= self.newest.get(prefix, "")
 
     def last(self, rows: Sequence[AnyRow], name: str) -> str | None:
         """Return the id after which the next portion begins, None after the last."""
