@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "build" / "image"
@@ -191,11 +192,15 @@ class Service:
             raise SystemExit(f"EICAR got {status}: {refused}")
 
     def require_kept(self, file_id: str, content: bytes) -> None:
-        """Raise `SystemExit` unless the file downloads with these bytes."""
+        """Raise `SystemExit` unless the file downloads with these bytes, from the address of the service."""
         status, answer = self.ask(f"files/{file_id}")
         if status != HTTPStatus.OK:
             raise SystemExit(f"a file that was kept is not there: {status} {answer}")
-        with urllib.request.urlopen(answer["data"]["download_url"], timeout=60) as response:  # noqa: S310  (a loopback address)
+        link = urlsplit(answer["data"]["download_url"])
+        # A name under localhost is known to browsers, but not to every machine.
+        reached = link._replace(netloc=f"{urlsplit(self.url).hostname}:{link.port}").geturl()
+        request = urllib.request.Request(reached, headers={"Host": link.netloc})  # noqa: S310  (a loopback address)
+        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
             if response.read() != content:
                 raise SystemExit("a file downloads with other bytes")
 

@@ -1,6 +1,7 @@
 """Build the container image, full and slim, with rootless tools, and show that it works: `python scripts/image.py`.
 
-With a wheel as its argument: install that into an empty Debian, by pip and by uvx, and time a first upload there.
+With `--wheel FILE`: install that into an empty Debian, by pip and by uvx, and time a first upload there. With `--archive
+FILE`: the slim image alone, which is then written to the file as an OCI archive, for a release.
 
 Each image is run with a read-only root, as user 10001, without capabilities, the spool in memory and the strict
 sandbox: it must pass its self-tests, be healthy, take a first upload, keep it over a restart, refuse EICAR, and be
@@ -8,6 +9,7 @@ small enough. Skipped by name where the tools are missing. Without SLUICE_TEST_I
 Python, the base is made of Debian packages, as no registry may be reachable.
 """
 
+import argparse
 import json
 import sys
 import time
@@ -39,12 +41,18 @@ def main() -> int:
     if missing := missing_tools():
         print(f"skipped: the image needs {', '.join(missing)} (Debian packages of these names)")
         return 0
+    parser = argparse.ArgumentParser(description="Build the container image, and show that it works.")
+    parser.add_argument("--wheel", type=Path, help="install this wheel into an empty Debian instead")
+    parser.add_argument("--archive", type=Path, help="build the slim image alone, and write it to this file")
+    given = parser.parse_args()
     environment = tools_environment()
     images = bases(environment)
-    if sys.argv[1:]:
-        return _show_first_minutes(Path(sys.argv[1]), images["build"], environment)
+    if given.wheel:
+        return _show_first_minutes(given.wheel, images["build"], environment)
     wrong = []
     for name, most in LIMITS.items():
+        if given.archive and name != "slim":
+            continue
         tag = f"localhost/sluice-{name}"
         build(tag, images, environment, media=name == "full")
         found = json.loads(run("podman", "image", "inspect", tag, environment=environment))[0]
@@ -54,6 +62,11 @@ def main() -> int:
             wrong.append(f"the {name} image has {megabytes:.0f} MB")
         _check_configuration(found)
         _show(tag, environment)
+        if given.archive and not wrong:
+            version = found["Labels"]["org.opencontainers.image.version"]
+            target = f"oci-archive:{given.archive}:sluice:{version}"
+            run("buildah", "push", "--quiet", tag, target, environment=environment)
+            print(f"{given.archive}: {given.archive.stat().st_size / 1e6:.0f} MB, for `podman load` and `docker load`")
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0
