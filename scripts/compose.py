@@ -216,7 +216,7 @@ def _accepted(service: Service) -> str:
     try:
         return service.accepted(CONTENT)
     except SystemExit as fault:
-        print(fault, file=sys.stderr)
+        print(str(fault)[:200], file=sys.stderr)
         return ""
 
 
@@ -247,7 +247,7 @@ def _health_checks(environment: Mapping[str, str]) -> Iterator[None]:
     ended = threading.Event()
 
     def check() -> None:
-        while not ended.wait(2):
+        while not ended.wait(5):
             for name in run("podman", "ps", "--quiet", environment=environment, is_required=False).split():
                 run("podman", "healthcheck", "run", name, environment=environment, is_required=False)
 

@@ -33,7 +33,7 @@ from containers import (
 LIMITS: Final = {"full": 450, "slim": 300}
 """The most megabytes that each may have, unpacked."""
 _USER: Final = "10001:10001"
-_CONTENT: Final = b"Hello, Sluice!"
+_CONTENT: Final = b"Hello, Sluice! " * 100_000  # more than is kept in memory: it goes to the spool
 
 
 def main() -> int:

@@ -7,7 +7,6 @@ each format.
 """
 
 import ast
-import contextlib
 import importlib
 import importlib.util
 import shutil
@@ -38,13 +37,15 @@ SOURCES = {".a", ".c", ".cpp", ".h", ".pxd", ".pxi", ".pyi", ".pyx"}
 
 
 FOLDERS = {"__pycache__", "test", "testing", "tests"}
-# Languages that no text of Sluice is coloured in, self-tests, and what makes classes of XML or compares pages.
+# Languages that no text of Sluice is coloured in, databases that it does not use, self-tests, readers of web pages.
 UNREAD = (
     "botocore/cacert.pem", "botocore/data/*",  # Sluice signs with botocore and asks for no service of it
-    "lxml/html/_difflib.*.so", "lxml/objectify.*.so",
+    "lxml/html", "lxml/isoschematron", "lxml/objectify.*.so",
     "numpy/_core/*_tests.*.so", "numpy/_core/_simd.*.so", "numpy/distutils", "numpy/f2py",
     "olefile/olefile2.py",  # of Python 2: it cannot be compiled
+    "pikepdf/pdfa",
     "pygments/lexers/[!_p]*.py", "pygments/lexers/_[!_m]*.py", "pygments/lexers/p[!y]*.py",
+    "sqlalchemy/dialects/mssql", "sqlalchemy/dialects/mysql", "sqlalchemy/dialects/oracle",
     "zstandard/_cffi*.so",  # zstandard has two backends and takes the other one
 )  # fmt: skip
 
@@ -64,7 +65,8 @@ def main() -> None:
             path.unlink(missing_ok=True)
     for path in [each for each in PACKAGES.rglob("*.so*") if each.is_file() and not each.is_symlink()]:
         _strip(path)
-    compiled = sorted(_compile(path) for path in _imported())
+    removed = {path.relative_to(PACKAGES).as_posix().partition(".")[0].replace("/", ".") for path in unread}
+    compiled = sorted(_compile(path) for path in _imported(removed))
     Path(sys.argv[1]).write_text("".join(f"{path}\n" for path in compiled), encoding="utf-8")
     left = sum(path.stat().st_size for path in PACKAGES.rglob("*") if path.is_file())
     print(f"{PACKAGES}: {left / 1e6:.0f} MB, {len(compiled)} modules of {len(list(PACKAGES.rglob('*.py')))} compiled")
@@ -90,7 +92,7 @@ def _strip(path: Path) -> None:
         stripped.unlink()
 
 
-def _imported() -> set[Path]:
+def _imported(removed: set[str]) -> set[Path]:
     """Import whatever our own modules import anywhere, and return the sources of all that this loads."""
     names = {*BY_NAME}
     for path in [each for name in OURS for each in (PACKAGES / name).rglob("*.py")]:
@@ -103,9 +105,13 @@ def _imported() -> set[Path]:
             elif isinstance(node, ast.ImportFrom):
                 names.add(importlib.util.resolve_name("." * node.level + (node.module or ""), package))
     for name in sorted(names):
-        if not name.endswith(("__main__", "migrations.env")):  # those do something
-            with contextlib.suppress(ImportError):  # an extra, or of another system
-                importlib.import_module(name)
+        if name.endswith(("__main__", "migrations.env")):  # those do something
+            continue
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as fault:  # an extra, or of another system; but not what was removed here
+            if fault.name in removed:
+                raise
     sources = {Path(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]}
     own = {path for name in OURS for path in (PACKAGES / name).rglob("*.py")}
     return {path for path in sources | own if path.suffix == ".py"}
