@@ -7,6 +7,7 @@ one of the same name, made of Debian packages: PostgreSQL, ClamAV with the signa
 no Garage, the gateway of Ceph. Skipped by name where the tools are missing.
 """
 
+import contextlib
 import os
 import secrets
 import subprocess
@@ -17,6 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 from containers import (
     EICAR,
     READY_SECONDS,
@@ -135,7 +139,7 @@ exec radosgw -n client.rgw -f
 STAND_INS: Final[Mapping[str, tuple[str, str]]] = {
     "docker.io/library/postgres:17": ("postgresql", _POSTGRES),
     "docker.io/clamav/clamav:1.4": ("clamav-daemon", _CLAMD),
-    "docker.io/dxflrs/garage:v1.0.1": ("radosgw,ceph-mon,ceph-osd,ceph-common,curl", _CEPH),
+    "docker.io/dxflrs/garage:v1.0.1": ("radosgw,ceph-mon,ceph-osd,ceph-common", _CEPH),
 }
 
 
@@ -234,11 +238,24 @@ def _make_bucket(compose: Callable[..., str], environment: Mapping[str, str]) ->
     """Make the bucket and its key in the gateway of Ceph, as `compose.s3.yaml` has it done in Garage."""
     key, secret = environment["SLUICE_STORAGE_ACCESS_KEY_ID"], environment["SLUICE_STORAGE_SECRET_ACCESS_KEY"]
     user = f"--uid=sluice --display-name=sluice --access-key={key} --secret-key={secret}"
-    put = f"curl -sf --user {key}:{secret} --aws-sigv4 aws:amz:garage:s3 -X PUT http://127.0.0.1:3900/sluice"
-    ready = (
-        f"export CEPH_CONF=/var/lib/garage/ceph.conf; radosgw-admin user create {user} >/dev/null; {put} && echo made"
+    create = f"CEPH_CONF=/var/lib/garage/ceph.conf radosgw-admin user create {user}"
+    _until("there is no key", lambda: compose("exec", "-T", "garage", "sh", "-c", create, is_required=False))
+    client = botocore.session.get_session().create_client(
+        "s3",
+        endpoint_url=f"http://{ADDRESS}:3900",
+        region_name="garage",
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        config=Config(s3={"addressing_style": "path"}),
     )
-    _until("there is no bucket", lambda: compose("exec", "-T", "garage", "sh", "-c", ready, is_required=False))
+
+    def made() -> str:
+        with contextlib.suppress(BotoCoreError, ClientError):
+            client.create_bucket(Bucket="sluice")
+            return "made"
+        return ""
+
+    _until("there is no bucket", made)
 
 
 @contextmanager

@@ -104,12 +104,12 @@ def _imported(removed: set[str]) -> set[Path]:
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 names.add(importlib.util.resolve_name("." * node.level + (node.module or ""), package))
-    for name in sorted(names):
+    for name in sorted(names, key=lambda name: (name.partition(".")[0] not in OURS, name)):
         if name.endswith(("__main__", "migrations.env")):  # those do something
             continue
         try:
             importlib.import_module(name)
-        except ModuleNotFoundError as fault:  # an extra, or of another system; but not what was removed here
+        except ImportError as fault:  # an extra, or of another system; but not what was removed here
             if fault.name in removed:
                 raise
     sources = {Path(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]}
