@@ -6,6 +6,7 @@ Everything is kept in `build/image`. Debian packages: buildah podman runc mmdebs
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -21,8 +22,9 @@ from urllib.parse import urlsplit
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "build" / "image"
-PORT: Final = 18080
-"""On loopback; the containers share the network of the machine."""
+with socket.create_server(("127.0.0.1", 0)) as _free:
+    PORT: Final = int(_free.getsockname()[1])
+    """On loopback; the containers share the network of the machine."""
 READY_SECONDS: Final = 120.0
 EICAR: Final = rb"X5O!P%@AP[4\PZX54(P^)7CC)7}$EICAR-STANDARD-" + b"ANTIVIRUS-TEST-FILE!$H+H*"
 _TOOLS: Final = ("buildah", "podman", "runc", "mmdebstrap")

@@ -124,6 +124,8 @@ def _show(tag: str, environment: Mapping[str, str]) -> None:
             raise SystemExit("the container runs as another user")
         if inside("sh", "-c", "touch /opt/sluice/x /x 2>/dev/null && echo written", is_required=False):
             raise SystemExit("the root of the container can be written to")
+        if found := inside("sh", "-c", "command -v apt-get dpkg perl pip su", is_required=False):
+            raise SystemExit(f"the image has programs that it should not have: {found}")
         libraries = len(json.loads(inside("cat", "/opt/sluice/share/sluice.sbom.json"))["components"])
         run("podman", "restart", "--time", "40", name, environment=environment)
         again = wait_until_healthy(name, environment)

@@ -95,14 +95,17 @@ def _packages(root: Path) -> dict[str, tuple[str, list[Path]]]:
 
 def _forget_packages(root: Path, packages: dict[str, tuple[str, list[Path]]]) -> None:
     """Remove packages of which no file is left from dpkg's status, and their licences."""
-    kept = []
-    for name, (entry, paths) in packages.items():
-        if any(path.is_file() or path.is_symlink() for path in paths):
-            kept.append(entry)
+    texts = root / "usr/share/doc"
+    kept = {name: entry for name, (entry, paths) in packages.items() if any(path.is_file() for path in paths)}
+    # Some packages have the licence of another one.
+    needed = {texts / path.readlink() for path in map(texts.joinpath, kept) if path.is_symlink()}
+    for path in {texts / name for name in packages.keys() - kept.keys()} - needed:
+        if path.is_symlink():
+            path.unlink()
         else:
-            shutil.rmtree(root / "usr/share/doc" / name, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
     if packages:
-        (root / "var/lib/dpkg/status").write_text("".join(f"{entry}\n\n" for entry in kept), encoding="utf-8")
+        (root / "var/lib/dpkg/status").write_text("".join(f"{entry}\n\n" for entry in kept.values()), encoding="utf-8")
 
 
 def _remove_libraries(root: Path, folders: Iterable[Path]) -> None:
