@@ -1,7 +1,7 @@
 """Build the container image, full and slim, with rootless tools, and show that it works: `python scripts/image.py`.
 
 With `--wheel FILE`: install that into an empty Debian, by pip and by uvx, and time a first upload there. With `--archive
-FILE`: the slim image alone, which is then written to the file as an OCI archive, for a release.
+FILE.tar.gz`: the slim image alone, which is then written to the file, for a release.
 
 Each image is run with a read-only root, as user 10001, without capabilities, the spool in memory and the strict
 sandbox: it must pass its self-tests, be healthy, take a first upload, keep it over a restart, refuse EICAR, and be
@@ -64,9 +64,11 @@ def main() -> int:
         _show(tag, environment)
         if given.archive and not wrong:
             version = found["Labels"]["org.opencontainers.image.version"]
-            target = f"oci-archive:{given.archive}:sluice:{version}"
-            run("buildah", "push", "--quiet", tag, target, environment=environment)
-            print(f"{given.archive}: {given.archive.stat().st_size / 1e6:.0f} MB, for `podman load` and `docker load`")
+            target = given.archive.with_suffix("")  # gzip adds `.gz`
+            # An archive of OCI would lose the health check, and older releases of Docker do not read it.
+            run("buildah", "push", "--quiet", tag, f"docker-archive:{target}:sluice:{version}", environment=environment)
+            run("gzip", "--force", "--no-name", str(target), environment=environment)
+            print(f"{given.archive}: {given.archive.stat().st_size / 1e6:.0f} MB")
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0

@@ -80,7 +80,7 @@ else
   echo "skipped: the client for TypeScript needs npm" >&2
 fi
 
-"$bin/python" scripts/image.py --archive "dist/sluice-$version-image.tar"
+"$bin/python" scripts/image.py --archive "dist/sluice-$version-image.tar.gz"
 "$bin/python" scripts/sbom.py "dist/sluice-$version.sbom.json"
 awk -v head="## $version" 'index($0, head) == 1 {on = 1} on && /^## / && index($0, head) != 1 {exit} on' CHANGELOG.md > "dist/CHANGES-$version.md"
 [ -s "dist/CHANGES-$version.md" ] || die "CHANGELOG.md has no section for $version"
