@@ -66,7 +66,11 @@ def main() -> int:
             version = found["Labels"]["org.opencontainers.image.version"]
             target = given.archive.with_suffix("")  # gzip adds `.gz`
             # An archive of OCI would lose the health check, and older releases of Docker do not read it.
-            run("buildah", "push", "--quiet", tag, f"docker-archive:{target}:sluice:{version}", environment=environment)
+            released = f"localhost/sluice:{version}"
+            run("podman", "tag", tag, released, environment=environment)
+            save = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(target)]
+            target.unlink(missing_ok=True)
+            run(*save, released, environment=environment)
             run("gzip", "--force", "--no-name", str(target), environment=environment)
             print(f"{given.archive}: {given.archive.stat().st_size / 1e6:.0f} MB")
     for sentence in wrong:
