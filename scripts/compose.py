@@ -155,7 +155,6 @@ def main() -> int:
             make_debian(name, packages, environment, script=script)
             print(f"{name}: made of {packages} of Debian")
     environment |= {
-        "COMPOSE_PROJECT_NAME": f"sluice-proof-{os.getpid()}",
         "IMAGE": "localhost/sluice-full:latest",
         "BIND_ADDRESS": ADDRESS,
         "POSTGRES_PASSWORD": secrets.token_hex(24),
@@ -163,8 +162,8 @@ def main() -> int:
         "SLUICE_STORAGE_ACCESS_KEY_ID": f"GK{secrets.token_hex(12)}",
         "SLUICE_STORAGE_SECRET_ACCESS_KEY": secrets.token_hex(32),
     }
-    _show(("compose.yaml",), environment)
-    _show(("compose.yaml", "compose.s3.yaml"), environment)
+    for number, files in enumerate((("compose.yaml",), ("compose.yaml", "compose.s3.yaml"))):
+        _show(files, environment | {"COMPOSE_PROJECT_NAME": f"sluice-proof-{os.getpid()}-{number}"})
     return 0
 
 
@@ -198,6 +197,9 @@ def _show(files: Sequence[str], environment: Mapping[str, str]) -> None:
             raise
         finally:
             compose("down", "--volumes", is_required=False)
+            for part in ("data", "database", "objects", "signatures"):
+                volume = f"{environment['COMPOSE_PROJECT_NAME']}_{part}"
+                run("podman", "volume", "rm", "--force", volume, environment=environment, is_required=False)
     print(
         f"{' and '.join(files)}: first upload accepted after {seconds:.0f} s, EICAR refused by clamd, "
         "after `down` and `up` another accepted, both download with the same bytes"
