@@ -71,7 +71,7 @@ LONG := \
   server/tests/worker/test_stale_parts.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock fuzz manifests fuzz-edge differential differential-files differential-readings security audit image wheel release sbom verdicts sanitise previews legible text-rules ocr document-kinds scans busy kill-sweep long-kills faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix bench bench-profile bench-scale simulation bench-scanner bench-stores slow-files browsers screenshots gallery clicks docs site clean venv venv-dev servers
+.PHONY: help run quick pythons test test-inspect test-server test-clients test-long check lint types imports format lock fuzz manifests fuzz-edge differential differential-files differential-readings security audit image image-upgrade compose wheel release sbom verdicts sanitise previews legible text-rules ocr document-kinds scans busy kill-sweep long-kills faults rolling-upgrade failover contract-matrix races slow-senders state-machine stock-clamd matrix bench bench-profile bench-scale simulation bench-scanner bench-stores slow-files browsers screenshots gallery clicks docs site clean venv venv-dev servers
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -156,6 +156,13 @@ audit: venv-dev ## Ask the index for known vulnerabilities of pinned libraries, 
 
 image: venv-dev ## Build the container image, full and slim, and use it read-only (Debian: buildah podman runc mmdebstrap)
 	@$(BIN)/python scripts/image.py
+
+image-upgrade: venv-dev ## Upgrade on one volume from the image of the commit BEFORE (HEAD~1) to this one, and back
+	@$(BIN)/python scripts/image_upgrade.py $(BEFORE)
+
+compose: venv-dev ## Run the Compose files with the image, with stand-ins of Debian packages for images that this machine lacks (Debian: also netavark aardvark-dns)
+	@test -x .compose/bin/podman-compose || { $(PYTHON) -m venv .compose && .compose/bin/pip install --quiet --disable-pip-version-check podman-compose; }
+	@$(BIN)/python scripts/compose.py .compose/bin/podman-compose
 
 wheel: venv-dev ## Build wheel and source archive into dist/, and install each into an empty environment that serves a first upload
 	@bash scripts/release.sh wheel
@@ -271,7 +278,7 @@ site: venv-dev ## Build the site of the documentation into build/site: pages, ea
 	@$(BIN)/python scripts/site.py
 
 clean: ## Remove what the other targets made, but never the data in .data
-	rm -rf .venv .venv-* .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-* .compose .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv:

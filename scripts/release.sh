@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build wheel and source archive into dist/, install each into an empty environment, and upload a first file there.
 # Then the same in an empty Debian, where the tools for it are. Without an argument also: both clients, each type-checked and run by
-# a user's program where nothing else of this repository is, the bill of materials, the section of the changelog, and what the release
+# a user's program where nothing else of this repository is, the slim image, the bill of materials, the section of the changelog, and what the release
 # is verified by (scripts/attest.py). SLUICE_RELEASE_KEY names the SSH key that signs, SIGNED=yes demands one. The provenance has the
 # builder SLUICE_RELEASE_BUILDER and the times SLUICE_RELEASE_STARTED and SLUICE_RELEASE_FINISHED (2026-01-31T12:00:00Z), if they are set.
 # Needs a package index, or a folder of wheels: PIP_FIND_LINKS=folder PIP_NO_INDEX=1.
@@ -54,7 +54,7 @@ for built in "dist/sluice-$version-py3-none-any.whl" "dist/sluice-$version.tar.g
   "$bin/python" scripts/first_upload.py "$work/env/bin/sluice"
   echo "$built: installed, served, accepted a first upload"
 done
-"$bin/python" scripts/image.py "dist/sluice-$version-py3-none-any.whl"
+"$bin/python" scripts/image.py --wheel "dist/sluice-$version-py3-none-any.whl"
 [ "${1:-}" = wheel ] && exit 0
 
 for built in dist/sluice_client-*.whl dist/sluice_client-*.tar.gz; do
@@ -80,6 +80,7 @@ else
   echo "skipped: the client for TypeScript needs npm" >&2
 fi
 
+"$bin/python" scripts/image.py --archive "dist/sluice-$version-image.tar.gz"
 "$bin/python" scripts/sbom.py "dist/sluice-$version.sbom.json"
 awk -v head="## $version" 'index($0, head) == 1 {on = 1} on && /^## / && index($0, head) != 1 {exit} on' CHANGELOG.md > "dist/CHANGES-$version.md"
 [ -s "dist/CHANGES-$version.md" ] || die "CHANGELOG.md has no section for $version"

@@ -1,6 +1,7 @@
 """`sluice init` and `sluice migrate`: set up a service, and run again on an existing one."""
 
 import json
+import sqlite3
 import stat
 from contextlib import aclosing
 from typing import Any
@@ -85,3 +86,13 @@ def test_init_creates_no_key_for_a_suspended_tenant(ready: Sluice) -> None:
 def test_migrate_prints_the_previous_and_current_schema_version(sluice: Sluice) -> None:
     assert sluice("migrate").out == f"Schema none became {newest()}.\n"
     assert sluice("migrate").out == f"The database is at schema {newest()} already.\n"
+
+
+def test_database_from_before_the_first_release_is_refused_with_what_it_lacks(ready: Sluice) -> None:
+    with sqlite3.connect(ready.data_dir / "sluice.db") as connection:
+        for column in ("provider", "settings"):
+            connection.execute(f"ALTER TABLE storage_configs DROP COLUMN {column}")
+    result = ready("migrate")
+    assert result.code == 1
+    assert result.error_line.startswith("The database lacks storage_configs.provider, storage_configs.settings: ")
+    assert "UPGRADING.md" in result.error_line

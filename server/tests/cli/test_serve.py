@@ -15,6 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sluice.wiring.refusal import StartRefused
+from sluice.wiring.start import make_folder
 from tests.cli.commands import Running, Sluice, sluice_in
 from tests.observe.metrics_page import until
 from tests.required import require
@@ -168,6 +170,14 @@ def test_serve_says_why_it_does_not_start(settings: dict[str, str], sentence: st
     assert result.code == 1
     assert result.err.splitlines()[-1].startswith(f"sluice: {sentence}")
     assert "sl_live_" not in result.out
+
+
+def test_folder_for_uploads_that_cannot_be_written_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # the tests may run as root, who may write everywhere
+    with pytest.raises(StartRefused, match=f"^The folder {tmp_path} cannot be written to by user "):
+        make_folder(tmp_path)
 
 
 SECRET = "canary-of-the-zygote"

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from sluice.db import migrate
 from sluice.db.database import Database
-from sluice.db.migrate import newest, revision, serves, upgrade
+from sluice.db.migrate import absent_columns, newest, revision, serves, upgrade
 from sluice.db.rls import ALL_TENANTS
 from tests.db.described import described
 from tests.db.first_schema import create, declared, first_schema
@@ -55,6 +55,10 @@ async def test_created_database_equals_one_that_went_through_all_steps(new_datab
     await upgrade(migrated)
     assert await _described(created) == await _described(migrated)
     assert await revision(created) == await revision(migrated) == newest()
+    assert await absent_columns(migrated) == []
+    async with migrated.transaction(ALL_TENANTS) as connection:
+        await connection.execute(text("ALTER TABLE storage_configs DROP COLUMN provider"))
+    assert await absent_columns(migrated) == ["storage_configs.provider"]
 
 
 async def test_step_without_its_change_of_the_declaration_is_noticed(

@@ -8,7 +8,7 @@ Nothing here loads a library before a command asks for it: `--help` must not wai
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sluice.wiring.prestart import Launch, LaunchedZygote
 
 T = TypeVar("T")
+_NAMED: Final = 5  # columns in a sentence
 
 
 def read_settings() -> "Settings":
@@ -141,7 +142,8 @@ async def migrate_database(settings: "Settings") -> tuple[str | None, str | None
     """Migrate the database to the schema of this release, without a time limit. Return the schema before and after.
 
     If the tables belong to another role than the service's, grant the service's role what it needs. Raise
-    `DatabaseUnavailable`, or `CommandRefused` if the service's role would have to migrate and may not.
+    `DatabaseUnavailable`, or `CommandRefused` if the service's role would have to migrate and may not, or if the database
+    is of a clone from before 0.1.0.
     """
     from sluice.db import migrate
     from sluice.wiring.engines import make_database, make_owners_database
@@ -160,6 +162,13 @@ async def migrate_database(settings: "Settings") -> tuple[str | None, str | None
                     "SLUICE_MIGRATION_DATABASE_URL, the same database as its owner.",
                     Exit.ERROR,
                 ) from fault
+        if absent := await migrate.absent_columns(owner):
+            names = ", ".join(absent[:_NAMED]) + (", and others" if len(absent) > _NAMED else "")
+            raise CommandRefused(
+                f"The database lacks {names}: it is from before 0.1.0. UPGRADING.md has the statements that bring it to "
+                "the schema of this release.",
+                Exit.ERROR,
+            )
         if settings.migration_database_url is not None:
             database = make_database(settings)
             stack.push_async_callback(database.aclose)

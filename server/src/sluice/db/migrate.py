@@ -131,6 +131,29 @@ def serves(at: str | None) -> bool:
     return at is not None and (at == newest() or _is_later(at))
 
 
+async def absent_columns(database: Database) -> list[str]:
+    """Return what this release declares and a database at its own revision lacks, as `table.column`; in order.
+
+    That is a database of a clone from before 0.1.0. A later release may have dropped what this one no longer uses.
+    """
+    sqlite = (
+        "SELECT tables.name, columns.name FROM sqlite_master AS tables JOIN pragma_table_info(tables.name) AS columns "
+        "WHERE tables.type = 'table'"
+    )
+    postgres = (
+        "SELECT tables.relname, columns.attname FROM pg_class AS tables JOIN pg_attribute AS columns "
+        "ON columns.attrelid = tables.oid WHERE tables.relnamespace = current_schema()::regnamespace "
+        "AND columns.attnum > 0 AND NOT columns.attisdropped"
+    )
+    async with database.reading(NO_TENANT) as connection:
+        if await connection.run_sync(_revision) != newest():
+            return []
+        rows = await connection.execute(text(sqlite if database.is_sqlite else postgres))
+        found = {(str(table), str(column)) for table, column in rows}
+    declared = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
+    return sorted(f"{table}.{column}" for table, column in declared if (table, column) not in found)
+
+
 async def current_role(database: Database) -> str:
     """Return the role of these connections. Raise `DatabaseUnavailable`."""
     async with database.reading(NO_TENANT) as connection:

@@ -56,7 +56,7 @@ def render(key: str, params: Mapping[str, Any], locale: str) -> str:
         if message is None:
             continue
         try:
-            return _Values(params, texts, _babel_locale(known)).fill(parse(message))
+            return _Values(params, texts, babel_locale(known)).fill(parse(message))
         except (KeyError, TypeError, ValueError):
             continue
     return texts.messages[LAST_RESORT]
@@ -65,7 +65,7 @@ def render(key: str, params: Mapping[str, Any], locale: str) -> str:
 def render_page(key: str, params: Mapping[str, Any], locale: str) -> str:
     """Return words of the upload page. Its keys and parameters come from the code: what is wrong with them raises."""
     texts = catalogue_of(locale)
-    return _Values(params, texts, _babel_locale(locale)).fill(parse(texts.page[key]))
+    return _Values(params, texts, babel_locale(locale)).fill(parse(texts.page[key]))
 
 
 def safe_text(text: str, length: int = _TEXT_MAX) -> str:
@@ -84,7 +84,8 @@ def safe_text(text: str, length: int = _TEXT_MAX) -> str:
 
 
 @cache
-def _babel_locale(locale: str) -> "Locale":
+def babel_locale(locale: str) -> "Locale":
+    """Return Babel's locale for the words of a catalogue."""
     from babel import Locale  # noqa: PLC0415  (the service starts without it, and no accepted file needs it)
 
     return Locale.parse(_BABEL_LOCALES.get(locale, locale))
@@ -160,7 +161,7 @@ class _Values:
         return _join(parse(self.texts.units[unit]), {"count": self._decimal(number)}, {"count": number}, self.locale)
 
     def _decimal(self, number: Decimal | int) -> str:
-        from babel.numbers import format_decimal  # noqa: PLC0415  (as in `_babel_locale`)
+        from babel.numbers import format_decimal  # noqa: PLC0415  (as in `babel_locale`)
 
         return format_decimal(number, locale=self.locale)
 
@@ -175,7 +176,7 @@ class _Values:
         return ("" if self.texts.locale in _WRITTEN_WITHOUT_SPACES else " ").join(parts)
 
     def _wait(self, seconds: float) -> str:
-        from babel.dates import format_timedelta  # noqa: PLC0415  (as in `_babel_locale`)
+        from babel.dates import format_timedelta  # noqa: PLC0415  (as in `babel_locale`)
 
         unit, length = next((unit, length) for unit, length, least in _WAIT_UNITS if seconds >= least)
         whole = max(1, math.ceil(seconds / length))
@@ -185,7 +186,7 @@ class _Values:
         )
 
     def _choice(self, texts: Sequence[str]) -> str:
-        from babel.lists import format_list  # noqa: PLC0415  (as in `_babel_locale`)
+        from babel.lists import format_list  # noqa: PLC0415  (as in `babel_locale`)
 
         return format_list(list(dict.fromkeys(texts)), style="or", locale=self.locale)
 

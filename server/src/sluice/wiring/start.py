@@ -44,11 +44,13 @@ class _Loaded(Protocol):
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder that only its owner can enter, and its parents; do nothing if it exists. Raise `StartRefused`."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as fault:
-        raise StartRefused(f"The folder {folder} cannot be made: {fault.strerror}.") from fault
+    """Create a folder that only its owner can enter, and its parents; an existing one is only tried.
+
+    Raise `StartRefused` also if it cannot be written to, as a tmpfs of root's over it: uploads would fail later.
+    """
+    _make(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StartRefused(f"The folder {folder} cannot be written to by user {os.geteuid()}.")
 
 
 def make_data_folder(settings: Settings) -> None:
@@ -57,13 +59,20 @@ def make_data_folder(settings: Settings) -> None:
     One that holds other things, or belongs to another user, is left alone: see `is_open_to_others`.
     """
     folder = settings.data_dir
-    make_folder(folder)
+    _make(folder)
     own = {settings.keys_dir, settings.resolved_storage_dir, settings.resolved_spool_dir}
     with suppress(OSError):
         status = folder.stat()
         holds_only_ours = all(path in own or path.name.startswith(_OWN_FILES) for path in folder.iterdir())
         if status.st_mode & OTHERS and status.st_uid == os.geteuid() and holds_only_ours:
             folder.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as fault:
+        raise StartRefused(f"The folder {folder} cannot be made: {fault.strerror}.") from fault
 
 
 def is_open_to_others(folder: Path) -> bool:
