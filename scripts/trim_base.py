@@ -21,16 +21,18 @@ _COMMANDS: Final = {
 }  # fmt: skip
 _PYTHON: Final = re.compile(r"python3?(\.\d+)?")
 _FOLDERS: Final = (
-    "boot", "home", "media", "mnt", "opt", "srv",
-    "usr/games", "usr/include", "usr/lib/apt", "usr/lib/binfmt.d", "usr/lib/dpkg", "usr/lib/init", "usr/lib/lsb", "usr/lib/mime", "usr/lib/pam.d", "usr/lib/systemd",
-    "usr/lib/terminfo", "usr/lib/tmpfiles.d", "usr/lib/udev", "usr/lib/valgrind", "usr/lib/*/audit", "usr/lib/*/e2fsprogs", "usr/lib/*/engines-3", "usr/lib/*/krb5", "usr/lib/*/perl*",
-    "usr/lib/*/security", "usr/libexec", "usr/local/include", "usr/local/share", "usr/local/src", "usr/src",
-    "usr/share/applications", "usr/share/bash-completion", "usr/share/binfmts", "usr/share/bug", "usr/share/debconf", "usr/share/debianutils", "usr/share/dict",
-    "usr/share/doc-base", "usr/share/dpkg", "usr/share/gcc", "usr/share/gdb", "usr/share/info", "usr/share/keyrings",
-    "usr/share/libgcrypt20", "usr/share/lintian", "usr/share/locale", "usr/share/man", "usr/share/menu", "usr/share/pam*",
-    "usr/share/perl*", "usr/share/pixmaps", "usr/share/polkit-1", "usr/share/readline", "usr/share/tabset", "usr/share/terminfo",
-    "usr/share/util-linux", "usr/share/zoneinfo/posix", "usr/share/zoneinfo/right",
-    "var/cache", "var/lib/apt", "var/lib/dpkg/[!s]*", "var/lib/dpkg/status-*", "var/lib/pam", "var/lib/systemd", "var/log",
+    "boot", "home", "media", "mnt", "opt", "srv", "usr/games", "usr/include", "usr/lib/apt", "usr/lib/binfmt.d",
+    "usr/lib/dpkg", "usr/lib/init", "usr/lib/lsb", "usr/lib/mime", "usr/lib/pam.d", "usr/lib/systemd",
+    "usr/lib/terminfo", "usr/lib/tmpfiles.d", "usr/lib/udev", "usr/lib/valgrind", "usr/lib/*/audit",
+    "usr/lib/*/e2fsprogs", "usr/lib/*/engines-3", "usr/lib/*/krb5", "usr/lib/*/perl*", "usr/lib/*/security",
+    "usr/libexec", "usr/local/include", "usr/local/share", "usr/local/src", "usr/src", "usr/share/applications",
+    "usr/share/bash-completion", "usr/share/binfmts", "usr/share/bug", "usr/share/debconf", "usr/share/debianutils",
+    "usr/share/dict", "usr/share/doc-base", "usr/share/dpkg", "usr/share/gcc", "usr/share/gdb", "usr/share/info",
+    "usr/share/keyrings", "usr/share/libgcrypt20", "usr/share/lintian", "usr/share/locale", "usr/share/man",
+    "usr/share/menu", "usr/share/pam*", "usr/share/perl*", "usr/share/pixmaps", "usr/share/polkit-1",
+    "usr/share/readline", "usr/share/tabset", "usr/share/terminfo", "usr/share/util-linux",
+    "usr/share/zoneinfo/posix", "usr/share/zoneinfo/right", "var/cache", "var/lib/apt", "var/lib/dpkg/[!s]*",
+    "var/lib/dpkg/status-*", "var/lib/pam", "var/lib/systemd", "var/log",
 )  # fmt: skip
 _SETTINGS: Final = {
     "ca-certificates", "ca-certificates.conf", "debian_version", "gai.conf", "group", "gshadow", "host.conf", "hosts",
@@ -81,7 +83,7 @@ def main() -> None:
 
 
 def _packages(root: Path) -> dict[str, tuple[str, list[Path]]]:
-    """Return dpkg's entry of each package, and what it installed beside texts; nothing if Debian's package manager made no list."""
+    """Return dpkg's entry of each package, and what it installed beside texts; nothing where dpkg has no list."""
     status = root / "var/lib/dpkg/status"
     found: dict[str, tuple[str, list[Path]]] = {}
     for entry in status.read_text(encoding="utf-8").strip().split("\n\n") if status.exists() else []:
