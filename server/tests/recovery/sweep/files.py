@@ -139,14 +139,15 @@ class Files:
     def _delete(self, client: ApiClient, rng: random.Random) -> None:
         if len(self.promises.kept) <= MOST_KEPT and rng.random() >= DELETES:
             return
-        for file_id in self.promises.take(rng):
-            data(client.delete(f"/files/{file_id}"))
-            self.promises.delete(file_id, "file.deleted")
+        for file_id, digest in self.promises.take(rng).items():
+            if delete_unless_held(client, self.promises, file_id, digest):
+                self.promises.delete(file_id, "file.deleted")
 
     def _restore(self, client: ApiClient, rng: random.Random) -> None:
         """Delete a file and restore it, which its purge may be faster than."""
         for file_id, digest in self.promises.take(rng).items():
-            data(client.delete(f"/files/{file_id}"))
+            if not delete_unless_held(client, self.promises, file_id, digest):
+                continue
             with self.promises.lock:
                 self.promises.announced["file.deleted", file_id] += 1
             restored = client.post(f"/files/{file_id}/restore")
@@ -309,6 +310,16 @@ class Previews:
             assert time.monotonic() < deadline, (sorted(set(states) - found), sorted(found - set(states)))
             time.sleep(0.2)  # the worker is another process, so this polls
             states = _states_by_key(client)
+
+
+def delete_unless_held(client: ApiClient, promises: Promises, file_id: str, digest: str) -> bool:
+    """Delete a file, and return whether that was allowed: the answer to the request that held it may be lost."""
+    response = client.delete(f"/files/{file_id}")
+    if response.status_code == 409:
+        promises.hold(file_id, digest)
+        return False
+    data(response)
+    return True
 
 
 def _listed(client: ApiClient, context: str = "") -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from tests.api.responses import data
 from tests.api.test_erasures import stated
 from tests.recovery.sweep.events import all_events
-from tests.recovery.sweep.files import unique
+from tests.recovery.sweep.files import delete_unless_held, unique
 from tests.recovery.sweep.promises import PATIENCE, Promises, all_pages
 from tests.service import ApiClient
 
@@ -76,11 +76,13 @@ class Jobs:
 
     def _restore(self, client: ApiClient, rng: random.Random) -> None:
         """Delete files and restore them, which their purge may be faster than."""
-        chosen = self.promises.take(rng, 2)
-        for file_id in chosen:
-            data(client.delete(f"/files/{file_id}"))
-            with self.promises.lock:
-                self.promises.announced["file.deleted", file_id] += 1
+        chosen = {
+            file_id: digest
+            for file_id, digest in self.promises.take(rng, 2).items()
+            if delete_unless_held(client, self.promises, file_id, digest)
+        }
+        with self.promises.lock:
+            self.promises.announced.update(("file.deleted", file_id) for file_id in chosen)
         job_id = begin_job(client, "/files/bulk-restore", {"file_ids": [*chosen]}) if chosen else None
         if job_id is None:
             return
