@@ -25,8 +25,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Literal
+
+from sqlalchemy import ColumnElement
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from sluice.access import worker
 from sluice.audit import AuditAction
@@ -132,6 +136,32 @@ def state_after(state: FileState, change: Change, *, held: bool = False) -> File
     return transition.target
 
 
+def _ending(change: Change, *conditions: ColumnElement[bool], at_end_of_lease: bool = False) -> ReturningUpdate[Any]:
+    transition = TRANSITIONS[change]
+    return repository.ending(transition.sources, str(transition.target), *conditions, at_end_of_lease=at_end_of_lease)
+
+
+# Of one file: whether its context is held is asked when its bytes are freed.
+_ENDINGS: Final[Mapping[Change, ReturningUpdate[Any]]] = MappingProxyType(
+    {
+        Change.RELEASE: _ending(Change.RELEASE, at_end_of_lease=True),
+        Change.FENCE: _ending(Change.FENCE),
+        Change.DELETE: _ending(Change.DELETE, repository.is_free()),
+        Change.EXPIRE: _ending(Change.EXPIRE, repository.is_free()),
+        Change.REFUSE: _ending(Change.REFUSE, repository.is_free(), repository.is_in_quarantine()),
+    }
+)
+_DELETING: Final = _ending(Change.DELETE, repository.is_free(), repository.is_in_free_context())
+_DELETING_UNDOUBTED: Final = _ending(
+    Change.DELETE, repository.is_free(), repository.is_in_free_context(), ~repository.is_in_quarantine()
+)
+
+
+@cache
+def _expiring(retention_starts: str) -> ReturningUpdate[Any]:
+    return _ending(Change.EXPIRE, repository.is_free(), *repository.is_over(retention_starts))
+
+
 # --- Uploads that fail
 
 
@@ -153,10 +183,7 @@ async def fence(connection: Connection, tenant_id: str, file_id: str) -> bool:
 async def _give_up(
     connection: Connection, change: Change, tenant_id: str, file_id: str, *, purge_after: timedelta | None
 ) -> bool:
-    transition = TRANSITIONS[change]
-    ended = await repository.end_life(
-        connection, tenant_id, [file_id], transition.sources, FileState.GONE, purge_after=purge_after
-    )
+    ended = await repository.end_life(connection, _ENDINGS[change], tenant_id, [file_id], purge_after=purge_after)
     for row in ended:
         await repository.release_quota(connection, tenant_id, row.context_id, row.size_bytes)
         if row.plan_month is not None:
@@ -204,27 +231,16 @@ async def delete_all(
 
     Raise `FileHeld` if a context was held at the same moment.
     """
-    ended = await repository.end_life(
-        connection,
-        by.tenant_id,
-        file_ids,
-        TRANSITIONS[Change.DELETE].sources,
-        FileState.DELETED,
-        purge_after=purge_after,
-        conditions=[
-            repository.is_free(),
-            repository.is_in_free_context(),
-            *([~repository.is_in_quarantine()] if two_persons else []),
-        ],
-    )
-    await append_all(connection, [(by, row.file_id) for row in ended], at)
+    ending = _DELETING_UNDOUBTED if two_persons else _DELETING
+    ended = await repository.end_life(connection, ending, by.tenant_id, file_ids, purge_after=purge_after)
+    await append_all(connection, by, [row.file_id for row in ended], at)
     await outbox.add_all(connection, [(by.tenant_id, FileDeleted(**_event_fields(row))) for row in ended], at)
     freed = Counter[str]()
     for row in ended:
         freed[row.context_id] += row.size_bytes
     # Last, and in one order, since uploads into these contexts wait for their rows until the commit.
     for context_id, size in sorted(freed.items()):
-        if not await repository.release_quota(connection, by.tenant_id, context_id, size, repository.context_is_free()):
+        if not await repository.release_quota(connection, by.tenant_id, context_id, size, unless_held=True):
             raise FileHeld
     deleted = {row.file_id for row in ended}
     left = [file_id for file_id in file_ids if file_id not in deleted]
@@ -269,26 +285,24 @@ async def expire_all(
 
     Raise `RuleChanged`.
     """
-    transition = TRANSITIONS[Change.EXPIRE]
-    is_due = (repository.is_free(), *repository.is_over(rule))
     ended = await repository.end_life(
         connection,
+        _expiring(rule.retention_starts),
         rule.tenant_id,
         file_ids,
-        transition.sources,
-        FileState.DELETED,
         purge_after=purge_after,
-        conditions=is_due,
+        values={"since": rule.since},
     )
     if not ended:
         return 0
     at, by = utc_now(), AuditAction(worker(rule.tenant_id), "file.expired")
-    await append_all(connection, [(by, row.file_id) for row in ended], at)
+    await append_all(connection, by, [row.file_id for row in ended], at)
     await outbox.add_all(connection, [(rule.tenant_id, FileDeleted(**_event_fields(row))) for row in ended], at)
     freed = sum(row.size_bytes for row in ended)
     # Last, since uploads into the context wait for this row until the commit.
-    unchanged = repository.context_is_free(rule.rules_version)
-    if not await repository.release_quota(connection, rule.tenant_id, rule.context_id, freed, unchanged):
+    if not await repository.release_quota(
+        connection, rule.tenant_id, rule.context_id, freed, unless_held=True, rules_version=rule.rules_version
+    ):
         raise RuleChanged
     return len(ended)
 
@@ -347,7 +361,7 @@ async def restore_all(
             raise NoRoomToRestore
     chosen = [file_id for file_id in file_ids if file_id not in refused]
     restored = await repository.restore(connection, by.tenant_id, chosen, sources, FileState.STORED)
-    await append_all(connection, [(by, row.file_id) for row in restored], at)
+    await append_all(connection, by, [row.file_id for row in restored], at)
     await outbox.add_all(connection, [(by.tenant_id, FileRestored(**_event_fields(row))) for row in restored], at)
     await _quarantine_denied(connection, by, restored, at)
     return len(restored), refused
@@ -399,8 +413,9 @@ async def purge(connection: Connection, owned: Sequence[tuple[str, str]]) -> Non
     purged = await repository.delete_rows(connection, owned, TRANSITIONS[Change.PURGE].sources)
     # There is no event for those that were never stored.
     known, at = [row for row in purged if row.state == FileState.PURGING], utc_now()
-    done = [(AuditAction(worker(row.tenant_id), "file.purged"), row.file_id) for row in known]
-    await append_all(connection, done, at)
+    for tenant_id in sorted({row.tenant_id for row in known}):
+        by, theirs = AuditAction(worker(tenant_id), "file.purged"), [row for row in known if row.tenant_id == tenant_id]
+        await append_all(connection, by, [row.file_id for row in theirs], at)
     await outbox.add_all(connection, [(row.tenant_id, FilePurged(**_event_fields(row))) for row in known], at)
 
 
@@ -562,19 +577,13 @@ async def _delete(
     reason: str | None = None,
 ) -> bool:
     sources, tenant_id = TRANSITIONS[change].sources, by.tenant_id
-    conditions = [repository.is_free()]
-    if change is Change.REFUSE:
-        conditions.append(repository.is_in_quarantine())
-    ended = await repository.end_life(
-        connection, tenant_id, [file_id], sources, FileState.DELETED, purge_after=purge_after, conditions=conditions
-    )
+    ended = await repository.end_life(connection, _ENDINGS[change], tenant_id, [file_id], purge_after=purge_after)
     if not ended:
         if await repository.is_held(connection, tenant_id, file_id, sources):
             raise FileHeld
         return False
     (row,) = ended
-    free = repository.context_is_free()
-    if not await repository.release_quota(connection, tenant_id, row.context_id, row.size_bytes, free):
+    if not await repository.release_quota(connection, tenant_id, row.context_id, row.size_bytes, unless_held=True):
         raise FileHeld
     await append(connection, by, file_id, at, reason)
     event = FileRefused if change is Change.REFUSE else FileDeleted

@@ -2,14 +2,17 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, cast, delete, insert, or_, select, update
+from sqlalchemy import BigInteger, ColumnElement, Float, bindparam, cast, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 
 from sluice.db.schema import contexts, files, plan_usage, upload_tokens
-from sluice.db.sql import AnyRow, now, now_plus, rows_of
-from sluice.files.repository.rows import EVENT_COLUMNS, is_free, is_in_bucket, is_in_free_context, stored_row
+from sluice.db.sql import AnyRow, is_listed, now, now_plus, rows_listed
+from sluice.files.repository.rows import EVENT_COLUMNS, is_free, is_in, is_in_bucket, is_in_free_context, stored_row
 
 _BYTES_PER_MB = 1_048_576
 _ERASED = "erased"  # as in `erasures.subject`
@@ -20,6 +23,26 @@ _BLANK: dict[str, Any] = {
     "metadata": {},
 }
 
+_IS_OWN = files.c.tenant_id == bindparam("its_tenant_id")
+
+
+def _releasing_quota(*conditions: ColumnElement[bool]) -> ReturningUpdate[Any]:
+    columns = contexts.c
+    own = (columns.tenant_id == bindparam("its_tenant_id"), columns.context_id == bindparam("its_context_id"))
+    left = columns.storage_used_bytes - bindparam("its_size")
+    return update(contexts).where(*own, *conditions).values(storage_used_bytes=left).returning(contexts.c.context_id)
+
+
+_IS_FREE = contexts.c.held_at.is_(None)
+_IS_UNCHANGED = contexts.c.rules_version == bindparam("its_version")
+# By whether the context must have no hold, and whether it must have a version.
+_RELEASE_QUOTA = {
+    (False, False): _releasing_quota(),
+    (False, True): _releasing_quota(_IS_UNCHANGED),
+    (True, False): _releasing_quota(_IS_FREE),
+    (True, True): _releasing_quota(_IS_FREE, _IS_UNCHANGED),
+}
+
 
 async def add_pending(connection: AsyncConnection, values: Mapping[str, Any], lease: timedelta) -> None:
     """Insert the row of a file whose object does not exist yet."""
@@ -27,37 +50,48 @@ async def add_pending(connection: AsyncConnection, values: Mapping[str, Any], le
     await connection.execute(insert(files).values(row))
 
 
-async def end_life(
-    connection: AsyncConnection,
-    tenant_id: str,
-    file_ids: Collection[str],
-    sources: Collection[str],
-    target: str,
-    *,
-    purge_after: timedelta | None,
-    conditions: Collection[ColumnElement[bool]] = (),
-) -> Sequence[AnyRow]:
-    """Move those of the files that are in one of `sources` and meet the conditions to `target`.
+def ending(
+    sources: Collection[str], target: str, *conditions: ColumnElement[bool], at_end_of_lease: bool = False
+) -> ReturningUpdate[Any]:
+    """Return the statement that `end_life` sends for one change, which is built once.
 
-    They are to be purged after `purge_after`, None: when their lease ends. Return what they reserved and what events
-    tell of them.
+    It moves those of the files that are in one of `sources` and meet the conditions to `target`. They are to be purged
+    after a time, or when their lease ends.
     """
-    statement = (
+    return (
         update(files)
-        .where(files.c.tenant_id == tenant_id, files.c.file_id.in_(file_ids), files.c.state.in_(sources), *conditions)
+        .where(_IS_OWN, is_listed(files.c.file_id, "its_file_ids"), is_in(sources), *conditions)
         .values(
             state=target,
             lease_until=None,
-            due_at=files.c.lease_until if purge_after is None else now_plus(purge_after),
+            due_at=files.c.lease_until if at_end_of_lease else now_plus(bindparam("its_seconds", type_=Float)),
             restored_due_at=files.c.due_at,
-            deleted_at=None if purge_after is None else now(),
+            deleted_at=None if at_end_of_lease else now(),
             review_decision=None,
             reviewed_by=None,
             reviewed_at=None,
         )
         .returning(files.c.context_id, files.c.plan_month, files.c.upload_token_id, *EVENT_COLUMNS)
     )
-    return (await connection.execute(statement)).all()
+
+
+async def end_life(
+    connection: AsyncConnection,
+    statement: ReturningUpdate[Any],
+    tenant_id: str,
+    file_ids: Collection[str],
+    *,
+    purge_after: timedelta | None = None,
+    values: Mapping[str, Any] = MappingProxyType({}),
+) -> Sequence[AnyRow]:
+    """End the life of those of the files that meet the conditions of an `ending`, whose parameters are `values`.
+
+    Return what they reserved and what events tell of them.
+    """
+    bound: dict[str, Any] = {**values, "its_tenant_id": tenant_id, "its_file_ids": [*file_ids]}
+    if purge_after is not None:
+        bound["its_seconds"] = purge_after.total_seconds()
+    return (await connection.execute(statement, bound)).all()
 
 
 async def lock_states(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Sequence[AnyRow]:
@@ -113,16 +147,16 @@ async def release_quota(
     tenant_id: str,
     context_id: str,
     size_bytes: int,
-    conditions: Collection[ColumnElement[bool]] = (),
+    *,
+    unless_held: bool = False,
+    rules_version: int | None = None,
 ) -> bool:
-    """Free bytes of a context's quota; return whether the context meets the conditions."""
-    statement = (
-        update(contexts)
-        .where(contexts.c.tenant_id == tenant_id, contexts.c.context_id == context_id, *conditions)
-        .values(storage_used_bytes=contexts.c.storage_used_bytes - size_bytes)
-        .returning(contexts.c.context_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    """Free bytes of a context's quota; return whether the context has no hold, if that matters, and this version."""
+    bound = {"its_tenant_id": tenant_id, "its_context_id": context_id, "its_size": size_bytes}
+    if rules_version is not None:
+        bound["its_version"] = rules_version
+    statement = _RELEASE_QUOTA[unless_held, rules_version is not None]
+    return (await connection.execute(statement, bound)).one_or_none() is not None
 
 
 async def release_plan(connection: AsyncConnection, tenant_id: str, month: str) -> None:
@@ -147,9 +181,13 @@ async def delete_rows(
     connection: AsyncConnection, owned: Collection[tuple[str, str]], sources: Collection[str]
 ) -> Sequence[AnyRow]:
     """Delete the rows of those of the files (each a tenant and an id) that are in one of `sources`, and return them."""
-    statement = delete(files).where(*rows_of(files, owned), files.c.state.in_(sources))
+    return (await connection.execute(_deleting(frozenset(sources)), {"owned": [*owned]})).all()
+
+
+@cache
+def _deleting(sources: frozenset[str]) -> ReturningDelete[Any]:
     returned = (files.c.tenant_id, files.c.state, *EVENT_COLUMNS)
-    return (await connection.execute(statement.returning(*returned))).all()
+    return delete(files).where(*rows_listed(files, "owned"), is_in(sources)).returning(*returned)
 
 
 async def switch_bucket(
