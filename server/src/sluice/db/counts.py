@@ -121,8 +121,8 @@ async def fold(connection: Connection, limit: int) -> int:
     """
     if connection.dialect.name == "sqlite":  # which has no DELETE inside a query, and one writer
         deltas = (await connection.execute(_OLDEST, {"most": limit})).all()
-        last = max((delta.last for delta in deltas), default=0)
-        await connection.execute(_FORGET, {"last": last})
+        if deltas:
+            await connection.execute(_FORGET, {"last": max(delta.last for delta in deltas)})
     else:
         deltas = (await connection.execute(_TAKE, {"most": limit})).all()
     sums: Counter[tuple[str, ...]] = Counter()

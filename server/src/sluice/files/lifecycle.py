@@ -25,12 +25,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Literal
-
-from sqlalchemy import ColumnElement
-from sqlalchemy.sql.dml import ReturningUpdate
 
 from sluice.access import worker
 from sluice.audit import AuditAction
@@ -136,32 +132,6 @@ def state_after(state: FileState, change: Change, *, held: bool = False) -> File
     return transition.target
 
 
-def _ending(change: Change, *conditions: ColumnElement[bool], at_end_of_lease: bool = False) -> ReturningUpdate[Any]:
-    transition = TRANSITIONS[change]
-    return repository.ending(transition.sources, str(transition.target), *conditions, at_end_of_lease=at_end_of_lease)
-
-
-# Of one file: whether its context is held is asked when its bytes are freed.
-_ENDINGS: Final[Mapping[Change, ReturningUpdate[Any]]] = MappingProxyType(
-    {
-        Change.RELEASE: _ending(Change.RELEASE, at_end_of_lease=True),
-        Change.FENCE: _ending(Change.FENCE),
-        Change.DELETE: _ending(Change.DELETE, repository.is_free()),
-        Change.EXPIRE: _ending(Change.EXPIRE, repository.is_free()),
-        Change.REFUSE: _ending(Change.REFUSE, repository.is_free(), repository.is_in_quarantine()),
-    }
-)
-_DELETING: Final = _ending(Change.DELETE, repository.is_free(), repository.is_in_free_context())
-_DELETING_UNDOUBTED: Final = _ending(
-    Change.DELETE, repository.is_free(), repository.is_in_free_context(), ~repository.is_in_quarantine()
-)
-
-
-@cache
-def _expiring(retention_starts: str) -> ReturningUpdate[Any]:
-    return _ending(Change.EXPIRE, repository.is_free(), *repository.is_over(retention_starts))
-
-
 # --- Uploads that fail
 
 
@@ -183,7 +153,7 @@ async def fence(connection: Connection, tenant_id: str, file_id: str) -> bool:
 async def _give_up(
     connection: Connection, change: Change, tenant_id: str, file_id: str, *, purge_after: timedelta | None
 ) -> bool:
-    ended = await repository.end_life(connection, _ENDINGS[change], tenant_id, [file_id], purge_after=purge_after)
+    ended = await repository.end_life(connection, _ending(change), tenant_id, [file_id], purge_after=purge_after)
     for row in ended:
         await repository.release_quota(connection, tenant_id, row.context_id, row.size_bytes)
         if row.plan_month is not None:
@@ -231,7 +201,7 @@ async def delete_all(
 
     Raise `FileHeld` if a context was held at the same moment.
     """
-    ending = _DELETING_UNDOUBTED if two_persons else _DELETING
+    ending = _ending(Change.DELETE, spares_held_contexts=True, in_quarantine=False if two_persons else None)
     ended = await repository.end_life(connection, ending, by.tenant_id, file_ids, purge_after=purge_after)
     await append_all(connection, by, [row.file_id for row in ended], at)
     await outbox.add_all(connection, [(by.tenant_id, FileDeleted(**_event_fields(row))) for row in ended], at)
@@ -287,11 +257,11 @@ async def expire_all(
     """
     ended = await repository.end_life(
         connection,
-        _expiring(rule.retention_starts),
+        _ending(Change.EXPIRE, retention_starts=rule.retention_starts),
         rule.tenant_id,
         file_ids,
         purge_after=purge_after,
-        values={"since": rule.since},
+        since=rule.since,
     )
     if not ended:
         return 0
@@ -577,7 +547,9 @@ async def _delete(
     reason: str | None = None,
 ) -> bool:
     sources, tenant_id = TRANSITIONS[change].sources, by.tenant_id
-    ended = await repository.end_life(connection, _ENDINGS[change], tenant_id, [file_id], purge_after=purge_after)
+    ending = _ending(change, in_quarantine=True if change is Change.REFUSE else None)
+    # Whether its context is held is asked when its bytes are freed.
+    ended = await repository.end_life(connection, ending, tenant_id, [file_id], purge_after=purge_after)
     if not ended:
         if await repository.is_held(connection, tenant_id, file_id, sources):
             raise FileHeld
@@ -589,6 +561,24 @@ async def _delete(
     event = FileRefused if change is Change.REFUSE else FileDeleted
     await outbox.add(connection, tenant_id, event(**_event_fields(row)), at)
     return True
+
+
+def _ending(
+    change: Change,
+    *,
+    spares_held_contexts: bool = False,
+    in_quarantine: bool | None = None,
+    retention_starts: str | None = None,
+) -> repository.Ending:
+    transition = TRANSITIONS[change]
+    return repository.Ending(
+        transition.sources,
+        str(transition.target),
+        transition.spares_held,
+        spares_held_contexts,
+        in_quarantine,
+        retention_starts,
+    )
 
 
 def _event_fields(row: AnyRow | None) -> dict[str, Any]:

@@ -75,8 +75,8 @@ async def fold(connection: Connection, limit: int) -> int:
     """Move the oldest deltas, at most `limit`, into the sums; return how many. Any number of workers may."""
     if connection.dialect.name == "sqlite":  # which has no DELETE inside a query, and one writer
         deltas = (await connection.execute(_OLDEST, {"most": limit})).all()
-        last = max((delta.last for delta in deltas), default=0)
-        await connection.execute(_FORGET, {"last": last})
+        if deltas:
+            await connection.execute(_FORGET, {"last": max(delta.last for delta in deltas)})
     else:
         deltas = (await connection.execute(_TAKE, {"most": limit})).all()
     # In one order, so that two workers cannot deadlock.

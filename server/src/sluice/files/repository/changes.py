@@ -1,9 +1,9 @@
 """Changes of state, and of what a file takes from the limits of its context, plan and token."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Float, bindparam, cast, delete, insert, or_, select, update
@@ -12,7 +12,16 @@ from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 
 from sluice.db.schema import contexts, files, plan_usage, upload_tokens
 from sluice.db.sql import AnyRow, is_listed, now, now_plus, rows_listed
-from sluice.files.repository.rows import EVENT_COLUMNS, is_free, is_in, is_in_bucket, is_in_free_context, stored_row
+from sluice.files.repository.due import is_over
+from sluice.files.repository.rows import (
+    EVENT_COLUMNS,
+    is_free,
+    is_in,
+    is_in_bucket,
+    is_in_free_context,
+    is_in_quarantine,
+    stored_row,
+)
 
 _BYTES_PER_MB = 1_048_576
 _ERASED = "erased"  # as in `erasures.subject`
@@ -23,25 +32,21 @@ _BLANK: dict[str, Any] = {
     "metadata": {},
 }
 
-_IS_OWN = files.c.tenant_id == bindparam("its_tenant_id")
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the life of files ends: from one of the states `sources` to `target`, but for those that it spares.
 
-def _releasing_quota(*conditions: ColumnElement[bool]) -> ReturningUpdate[Any]:
-    columns = contexts.c
-    own = (columns.tenant_id == bindparam("its_tenant_id"), columns.context_id == bindparam("its_context_id"))
-    left = columns.storage_used_bytes - bindparam("its_size")
-    return update(contexts).where(*own, *conditions).values(storage_used_bytes=left).returning(contexts.c.context_id)
+    `in_quarantine`: it is for files in quarantine alone, or (False) for others. `retention_starts`: for files alone
+    whose time is over by a rule of that kind.
+    """
 
-
-_IS_FREE = contexts.c.held_at.is_(None)
-_IS_UNCHANGED = contexts.c.rules_version == bindparam("its_version")
-# By whether the context must have no hold, and whether it must have a version.
-_RELEASE_QUOTA = {
-    (False, False): _releasing_quota(),
-    (False, True): _releasing_quota(_IS_UNCHANGED),
-    (True, False): _releasing_quota(_IS_FREE),
-    (True, True): _releasing_quota(_IS_FREE, _IS_UNCHANGED),
-}
+    sources: frozenset[str]
+    target: str
+    spares_held: bool = False
+    spares_held_contexts: bool = False
+    in_quarantine: bool | None = None
+    retention_starts: str | None = None
 
 
 async def add_pending(connection: AsyncConnection, values: Mapping[str, Any], lease: timedelta) -> None:
@@ -50,19 +55,49 @@ async def add_pending(connection: AsyncConnection, values: Mapping[str, Any], le
     await connection.execute(insert(files).values(row))
 
 
-def ending(
-    sources: Collection[str], target: str, *conditions: ColumnElement[bool], at_end_of_lease: bool = False
-) -> ReturningUpdate[Any]:
-    """Return the statement that `end_life` sends for one change, which is built once.
+async def end_life(
+    connection: AsyncConnection,
+    ending: Ending,
+    tenant_id: str,
+    file_ids: Collection[str],
+    *,
+    purge_after: timedelta | None,
+    since: datetime | None = None,
+) -> Sequence[AnyRow]:
+    """End the life of those of the files that `ending` is for.
 
-    It moves those of the files that are in one of `sources` and meet the conditions to `target`. They are to be purged
-    after a time, or when their lease ends.
+    They are to be purged after `purge_after`, None: when their lease ends. `since` is that of the retention rule.
+    Return what they reserved and what events tell of them.
     """
+    values: dict[str, Any] = {"its_tenant_id": tenant_id, "its_file_ids": [*file_ids]}
+    if purge_after is not None:
+        values["its_seconds"] = purge_after.total_seconds()
+    if since is not None:
+        values["since"] = since
+    statement = _ending_life(ending, at_end_of_lease=purge_after is None)
+    return (await connection.execute(statement, values)).all()
+
+
+@cache
+def _ending_life(ending: Ending, *, at_end_of_lease: bool) -> ReturningUpdate[*tuple[Any, ...]]:
+    conditions: list[ColumnElement[bool]] = [
+        files.c.tenant_id == bindparam("its_tenant_id"),
+        is_listed(files.c.file_id, "its_file_ids"),
+        is_in(ending.sources),
+    ]
+    if ending.spares_held:
+        conditions.append(is_free())
+    if ending.spares_held_contexts:
+        conditions.append(is_in_free_context())
+    if ending.in_quarantine is not None:
+        conditions.append(is_in_quarantine() if ending.in_quarantine else ~is_in_quarantine())
+    if ending.retention_starts is not None:
+        conditions += is_over(ending.retention_starts)
     return (
         update(files)
-        .where(_IS_OWN, is_listed(files.c.file_id, "its_file_ids"), is_in(sources), *conditions)
+        .where(*conditions)
         .values(
-            state=target,
+            state=ending.target,
             lease_until=None,
             due_at=files.c.lease_until if at_end_of_lease else now_plus(bindparam("its_seconds", type_=Float)),
             restored_due_at=files.c.due_at,
@@ -73,25 +108,6 @@ def ending(
         )
         .returning(files.c.context_id, files.c.plan_month, files.c.upload_token_id, *EVENT_COLUMNS)
     )
-
-
-async def end_life(
-    connection: AsyncConnection,
-    statement: ReturningUpdate[Any],
-    tenant_id: str,
-    file_ids: Collection[str],
-    *,
-    purge_after: timedelta | None = None,
-    values: Mapping[str, Any] = MappingProxyType({}),
-) -> Sequence[AnyRow]:
-    """End the life of those of the files that meet the conditions of an `ending`, whose parameters are `values`.
-
-    Return what they reserved and what events tell of them.
-    """
-    bound: dict[str, Any] = {**values, "its_tenant_id": tenant_id, "its_file_ids": [*file_ids]}
-    if purge_after is not None:
-        bound["its_seconds"] = purge_after.total_seconds()
-    return (await connection.execute(statement, bound)).all()
 
 
 async def lock_states(connection: AsyncConnection, tenant_id: str, file_ids: Collection[str]) -> Sequence[AnyRow]:
@@ -152,11 +168,26 @@ async def release_quota(
     rules_version: int | None = None,
 ) -> bool:
     """Free bytes of a context's quota; return whether the context has no hold, if that matters, and this version."""
-    bound = {"its_tenant_id": tenant_id, "its_context_id": context_id, "its_size": size_bytes}
+    values = {"its_tenant_id": tenant_id, "its_context_id": context_id, "its_size": size_bytes}
     if rules_version is not None:
-        bound["its_version"] = rules_version
-    statement = _RELEASE_QUOTA[unless_held, rules_version is not None]
-    return (await connection.execute(statement, bound)).one_or_none() is not None
+        values["its_version"] = rules_version
+    statement = _releasing_quota(unless_held=unless_held, has_version=rules_version is not None)
+    return (await connection.execute(statement, values)).one_or_none() is not None
+
+
+@cache
+def _releasing_quota(*, unless_held: bool, has_version: bool) -> ReturningUpdate[*tuple[Any, ...]]:
+    columns = contexts.c
+    conditions: list[ColumnElement[bool]] = [
+        columns.tenant_id == bindparam("its_tenant_id"),
+        columns.context_id == bindparam("its_context_id"),
+    ]
+    if unless_held:
+        conditions.append(columns.held_at.is_(None))
+    if has_version:
+        conditions.append(columns.rules_version == bindparam("its_version"))
+    left = columns.storage_used_bytes - bindparam("its_size")
+    return update(contexts).where(*conditions).values(storage_used_bytes=left).returning(columns.context_id)
 
 
 async def release_plan(connection: AsyncConnection, tenant_id: str, month: str) -> None:
@@ -185,7 +216,7 @@ async def delete_rows(
 
 
 @cache
-def _deleting(sources: frozenset[str]) -> ReturningDelete[Any]:
+def _deleting(sources: frozenset[str]) -> ReturningDelete[*tuple[Any, ...]]:
     returned = (files.c.tenant_id, files.c.state, *EVENT_COLUMNS)
     return delete(files).where(*rows_listed(files, "owned"), is_in(sources)).returning(*returned)
 

@@ -58,7 +58,7 @@ _CONTEXTS = (
     select(contexts.c.tenant_id, contexts.c.context_id, contexts.c.held_at)
     .where(*rows_listed(contexts, "owned"))
     .order_by(contexts.c.context_id)
-    .with_for_update(read=True, of=contexts)
+    .with_for_update(read=True)
 )
 _BEGIN_PURGES = (
     update(files)
