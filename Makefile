@@ -241,7 +241,7 @@ bench: venv-dev servers ## Measure against an afternoon's service, as ratios (AR
 bench-profile: venv-dev servers ## Divide the CPU of a small upload by layer (ARGS="--store local", "--scan", "--against CHECKOUT")
 	@$(BIN)/python -m bench.profile $(ARGS)
 
-bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "embedded", "erasures", "hashes", "imports", "lists", "memory", "neighbours", "processes", "replay", "reservations", "retention", "soak", "start" or "throughput"; "--json FILE")
+bench-scale: venv-dev servers ## Measure what must not grow (ARGS="deletes", "embedded", "erasures", "hashes", "imports", "lists", "memory", "neighbours", "processes", "replay", "reservations", "retention", "soak", "start", "steps" or "throughput"; "--json FILE")
 	@$(BIN)/python -m bench.scale $(ARGS)
 
 simulation: venv-dev ## Simulate two regions, and 10,000 uploads a second (ARGS="--rate 2000")

@@ -21,6 +21,7 @@ from bench.scale import (
     reservations,
     soak,
     start,
+    steps,
     throughput,
 )
 
@@ -47,6 +48,7 @@ _KINDS: dict[str, Callable[[Path, argparse.Namespace], dict[str, Any]]] = {
     ),
     "soak": lambda folder, options: soak.measure(folder, uploads=options.uploads, every=options.every),
     "start": lambda folder, _options: start.measure(folder),
+    "steps": lambda folder, _options: steps.measure(folder),
     "throughput": lambda folder, options: throughput.measure(folder, plots=options.plots, store=options.store),
 }
 

@@ -37,6 +37,7 @@ from sluice.events.record import StoredEvent
 from sluice.examples import Example
 from sluice.files import FileFilter
 from sluice.files.record import Hold, RetentionRule, Review
+from sluice.files.repository import Ending
 from sluice.hash_lists import EntryFilter, HashEntry
 from sluice.idempotency_keys import KeyClaim
 from sluice.kit.paging import PageRequest, SliceRequest
@@ -354,7 +355,7 @@ ARGUMENTS: Final[dict[str, Any]] = _PLAIN | {
     "happened": [("ten_1", _PURGED)],
     "used": {("ten_1", "key_1"): NOW},
     "by": ACTION,
-    "done": [(ACTION, "f")],
+    "ending": Ending(frozenset({"stored"}), "deleted", retention_starts="last_downloaded"),
     "rule": RetentionRule("ten_1", "ctx_1", "c", 1, 1, "last_downloaded", None, NOW, None, NOW),
     "hold": Hold("file", NOW, "u", "r"),
     "review": Review("release", "u", NOW),

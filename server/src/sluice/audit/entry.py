@@ -35,8 +35,6 @@ class AuditAction:
         reason: str | None = None,
     ) -> "AuditEntry":
         """Return the entry about how it ended."""
-        if target is not None:  # a refused caller may name anything
-            target = target[:_MAX_TARGET] if is_plain(target) else "?"
         return AuditEntry(
             event_id=new_id("aud"),
             tenant_id=self.tenant_id,
@@ -44,13 +42,18 @@ class AuditAction:
             actor_name=self.principal.actor_name,
             via=self.principal.via,
             action=self.action,
-            target=target,
+            target=None if target is None else shown_target(target),
             outcome=outcome,
             error=error,
             request_id=self.request_id,
             created_at=at,
             reason=reason,
         )
+
+
+def shown_target(target: str) -> str:
+    """Return a target as entries keep it: a refused caller may name anything."""
+    return target[:_MAX_TARGET] if is_plain(target) else "?"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,33 @@
 """All queries of the audit log. Entries are appended, read, and deleted by age; the database refuses to change one."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, select
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select
 
-from sluice.audit.entry import AuditAction, AuditChange, AuditEntry, AuditFilter
+from sluice.audit.entry import AuditAction, AuditChange, AuditEntry, AuditFilter, shown_target
 from sluice.db import counts
 from sluice.db.schema import audit_changes, audit_events
-from sluice.db.sql import AnyRow, Connection, load_page, load_slice, rows_of
+from sluice.db.sql import AnyRow, Connection, elements, load_page, load_slice, rows_of
 from sluice.kit.failpoints import failpoint
-from sluice.kit.ids import first_id
+from sluice.kit.ids import first_id, new_id
 from sluice.kit.paging import Page, PageRequest, Slice, SliceRequest
 
 MOST_LISTED: Final = 10_000  # what a total counts to where no sum is kept
 MOST_COMPARED: Final = 10_000  # entries, the newest ones, whose outcome and reason are compared
+
+# Entries that differ in their id and their target alone: one statement adds them three times as fast as one for each.
+_ALIKE: Final = [name for name in AuditEntry.__slots__ if name not in {"event_id", "target"}]
+_DONE_TO: Final = elements("done_to").c.value
+_APPEND_ALL: Final = insert(audit_events).from_select(
+    ["event_id", "target", *_ALIKE],
+    select(
+        _DONE_TO[0].as_string(),
+        _DONE_TO[1].as_string(),
+        *(bindparam(f"its_{name}", type_=audit_events.c[name].type) for name in _ALIKE),
+    ),
+)
 
 
 async def add(connection: Connection, entry: AuditEntry) -> None:
@@ -75,12 +87,13 @@ async def list_changes(
     ]
 
 
-async def append_all(connection: Connection, done: Iterable[tuple[AuditAction, str]], at: datetime) -> None:
-    """Insert what was done to several targets, as `append` does; none is no error."""
-    entries = [by.entry(target, at) for by, target in done]
-    rows = [{name: getattr(entry, name) for name in AuditEntry.__slots__} for entry in entries]
-    if rows:
-        await connection.execute(insert(audit_events), rows)
+async def append_all(connection: Connection, by: AuditAction, targets: Sequence[str], at: datetime) -> None:
+    """Insert that `by` was done to several targets, as `append` does; none is no error."""
+    if targets:
+        alike = by.entry(None, at)
+        values = {f"its_{name}": getattr(alike, name) for name in _ALIKE}
+        rows = [(new_id("aud"), shown_target(target)) for target in targets]
+        await connection.execute(_APPEND_ALL, values | {"done_to": rows})
         failpoint("audit.appended")
 
 

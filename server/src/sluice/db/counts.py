@@ -8,12 +8,15 @@ to count (docs/decisions/0014).
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
     ColumnElement,
     Executable,
+    FromClause,
     Integer,
+    Select,
     String,
     Table,
     and_,
@@ -61,6 +64,28 @@ LISTS: Final[tuple[ListName, ...]] = tuple(_COUNTED)
 _KEY: Final = ("tenant_id", "list", "facet_1", "facet_2")
 _BOUND: Final = tuple(f"its_{name}" for name in _KEY)
 _is_key: Final = and_(*(row_counts.c[name] == bindparam(bound) for name, bound in zip(_KEY, _BOUND, strict=True)))
+_EMPTIED: Final = delete(row_counts).where(_is_key, row_counts.c.rows == 0)
+
+
+def _summed(deltas: FromClause, *more: ColumnElement[Any]) -> Select[Any]:
+    """Return the query for the sums of equal deltas."""
+    columns = [deltas.c[name] for name in _KEY]
+    sums = (func.sum(deltas.c.change).label("change"), func.count().label("number"))
+    return select(*columns, *sums, *more).group_by(*columns)
+
+
+_IDS: Final = select(count_deltas.c.delta_id).order_by(count_deltas.c.delta_id).limit(bindparam("most", type_=Integer))
+_FIRST: Final = (
+    select(count_deltas).order_by(count_deltas.c.delta_id).limit(bindparam("most", type_=Integer)).subquery()
+)
+_OLDEST: Final = _summed(_FIRST, func.max(_FIRST.c.delta_id).label("last"))
+_FORGET: Final = delete(count_deltas).where(count_deltas.c.delta_id <= bindparam("last"))
+_TAKE: Final = _summed(
+    delete(count_deltas)
+    .where(count_deltas.c.delta_id.in_(_IDS.with_for_update(skip_locked=True)))
+    .returning(*(count_deltas.c[name] for name in _KEY), count_deltas.c.change)
+    .cte("taken")
+)
 
 
 async def total(
@@ -94,7 +119,12 @@ async def fold(connection: Connection, limit: int) -> int:
 
     Any number of workers may: each delta goes to one.
     """
-    deltas = (await connection.execute(_take(connection.dialect.name, limit))).all()
+    if connection.dialect.name == "sqlite":  # which has no DELETE inside a query, and one writer
+        deltas = (await connection.execute(_OLDEST, {"most": limit})).all()
+        if deltas:
+            await connection.execute(_FORGET, {"last": max(delta.last for delta in deltas)})
+    else:
+        deltas = (await connection.execute(_TAKE, {"most": limit})).all()
     sums: Counter[tuple[str, ...]] = Counter()
     for delta in deltas:
         for first, second in _levels(delta.facet_1, delta.facet_2):
@@ -105,7 +135,7 @@ async def fold(connection: Connection, limit: int) -> int:
         await _add(connection, [dict(zip(_KEY, key, strict=True), rows=change) for key, change in changed])
     emptied = [dict(zip(_BOUND, key, strict=True)) for key, change in changed if change < 0]
     if emptied:
-        await connection.execute(delete(row_counts).where(_is_key, row_counts.c.rows == 0), emptied)
+        await connection.execute(_EMPTIED, emptied)
     return sum(delta.number for delta in deltas)
 
 
@@ -138,33 +168,20 @@ async def recount(connection: Connection, tenant_id: str, of: ListName) -> None:
         await connection.execute(insert(row_counts), rows)
 
 
-def _take(dialect: str, limit: int) -> Executable:
-    """Return the statement that deletes and returns the oldest deltas; PostgreSQL sums up equal ones."""
-    oldest = (
-        select(count_deltas.c.delta_id).order_by(count_deltas.c.delta_id).limit(limit).with_for_update(skip_locked=True)
-    )
-    columns_of_delta = [count_deltas.c[name] for name in _KEY]
-    taken = (
-        delete(count_deltas)
-        .where(count_deltas.c.delta_id.in_(oldest))
-        .returning(*columns_of_delta, count_deltas.c.change)
-    )
-    if dialect == "sqlite":  # which has no DELETE inside a query
-        return taken.returning(literal_column("1", Integer).label("number"))
-    each = taken.cte("taken")
-    columns = [each.c[name] for name in _KEY]
-    return select(*columns, func.sum(each.c.change).label("change"), func.count().label("number")).group_by(*columns)
-
-
 def _levels(first: str, second: str) -> Iterator[Facets]:
     """Yield the facets of the counts that include such a row."""
     yield from {(first, second), (first, ""), ("", second), ("", "")}
 
 
 async def _add(connection: Connection, changes: list[dict[str, Any]]) -> None:
-    upsert = (sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert)(row_counts)
+    await connection.execute(_adding(connection.dialect.name), changes)
+
+
+@cache
+def _adding(dialect: str) -> Executable:
+    upsert = (sqlite_insert if dialect == "sqlite" else postgres_insert)(row_counts)
     add_up = {"rows": row_counts.c.rows + upsert.excluded.rows}
-    await connection.execute(upsert.on_conflict_do_update(index_elements=list(_KEY), set_=add_up), changes)
+    return upsert.on_conflict_do_update(index_elements=list(_KEY), set_=add_up)
 
 
 async def _fix_snapshot(connection: Connection) -> None:

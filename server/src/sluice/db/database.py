@@ -28,7 +28,7 @@ from sluice.kit.health import EngineHealth, EngineState
 HEALTH_SECONDS: Final = 5.0
 _T = TypeVar("_T")
 # Work in the background on SQLite, where every upload waits for the end of its transactions.
-_PORTION_SECONDS: Final = 0.012  # of a processor, that one takes
+_PORTION_SECONDS: Final = 0.007  # of a processor, that one takes
 _WAITING: Final = 4  # times as long it may take if the machine is busy
 _FEWEST_ROWS: Final = 25  # of one, also the first
 _PAUSES: Final = 2.0  # after one, in lengths of it
@@ -67,7 +67,7 @@ class Conflict(Exception):
 
 
 class Portion:
-    """How many rows work of one kind changes in a transaction: on SQLite as many as take 12 ms of a processor."""
+    """How many rows work of one kind changes in a transaction: on SQLite as many as take 7 ms of a processor."""
 
     def __init__(self, most: int, *, is_fixed: bool) -> None:
         self.rows = most if is_fixed else min(most, _FEWEST_ROWS)

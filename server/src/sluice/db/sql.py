@@ -19,7 +19,10 @@ from sqlalchemy import (
     RowMapping,
     String,
     Table,
+    TableValuedAlias,
     TypeDecorator,
+    bindparam,
+    column,
     literal,
     select,
     tuple_,
@@ -84,6 +87,16 @@ class _Month(FunctionElement[str]):
     inherit_cache = True
 
 
+class _Texts(FunctionElement[str]):
+    type = String()
+    inherit_cache = True
+
+
+class _Elements(FunctionElement[Any]):
+    type = Document
+    inherit_cache = True
+
+
 def now() -> ColumnElement[Any]:
     """Return the moment at which the transaction began, for comparisons with due times."""
     return _Now()
@@ -110,6 +123,29 @@ def rows_of(table: Table, owned: Collection[tuple[str, str]]) -> tuple[ColumnEle
     (key,) = table.primary_key
     # The key by itself too, since not every database looks up a pair in the index of one column.
     return key.in_([row_id for _tenant_id, row_id in owned]), tuple_(table.c.tenant_id, key).in_(list(owned))
+
+
+# Statements that are built once take a list as one parameter, a JSON array: with a parameter for each of its elements,
+# building, binding and reading them costs more than what they do.
+
+
+def is_listed(one: ColumnElement[str], name: str) -> ColumnElement[bool]:
+    """Return the condition that a column is one of the texts in the list `name`."""
+    texts = _Texts(bindparam(name, type_=Document)).table_valued(column("value", String), name="listed")
+    return one.in_(select(texts.c.value))
+
+
+def elements(name: str) -> TableValuedAlias:
+    """Return the list `name`, of any JSON, as rows with the column `value`."""
+    return _Elements(bindparam(name, type_=Document)).table_valued(column("value", Document), name="listed")
+
+
+def rows_listed(table: Table, name: str) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of `rows_of` for the rows in the list `name`, each a pair of texts."""
+    (key,) = table.primary_key
+    pair = elements(name).c.value
+    tenant, row_id = pair[0].as_string(), pair[1].as_string()
+    return key.in_(select(row_id)), tuple_(table.c.tenant_id, key).in_(select(tenant, row_id))
 
 
 async def load_page(
@@ -182,6 +218,22 @@ def _now_plus_postgresql(element: _NowPlus, compiler: SQLCompiler, **more: Any) 
 @compiles(_NowPlus, "sqlite")
 def _now_plus_sqlite(element: _NowPlus, compiler: SQLCompiler, **more: Any) -> str:
     return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', {compiler.process(element.clauses, **more)} || ' seconds')"
+
+
+@compiles(_Texts, "postgresql")
+def _texts_postgresql(element: _Texts, compiler: SQLCompiler, **more: Any) -> str:
+    return f"json_array_elements_text({compiler.process(element.clauses, **more)})"
+
+
+@compiles(_Elements, "postgresql")
+def _elements_postgresql(element: _Elements, compiler: SQLCompiler, **more: Any) -> str:
+    return f"json_array_elements({compiler.process(element.clauses, **more)})"
+
+
+@compiles(_Texts, "sqlite")
+@compiles(_Elements, "sqlite")
+def _elements_sqlite(element: _Texts | _Elements, compiler: SQLCompiler, **more: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **more)})"
 
 
 @compiles(_Month, "postgresql")

@@ -11,16 +11,26 @@ The statements of the upload path write the row themselves, from the values of `
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import insert
+from sqlalchemy import bindparam, insert, select
 
 from sluice.db.schema import events
-from sluice.db.sql import Connection
+from sluice.db.sql import Connection, elements
 from sluice.events.catalogue import Event
 from sluice.kit.clock import utc_now
 from sluice.kit.failpoints import failpoint
 from sluice.kit.ids import new_id
+
+_HAPPENED: Final = elements("happened").c.value
+_ADD: Final = insert(events).from_select(
+    ["event_id", "tenant_id", "type", "data", "created_at"],
+    select(
+        *(_HAPPENED[place].as_string() for place in range(3)),
+        _HAPPENED[3].as_json(),
+        bindparam("moment", type_=events.c.created_at.type),
+    ),
+)
 
 
 async def add(connection: Connection, tenant_id: str, event: Event, at: datetime | None = None) -> None:
@@ -30,19 +40,9 @@ async def add(connection: Connection, tenant_id: str, event: Event, at: datetime
 
 async def add_all(connection: Connection, happened: Iterable[tuple[str, Event]], at: datetime | None = None) -> None:
     """Write events, each with its tenant; none is no error."""
-    moment = at or utc_now()
-    rows = [
-        {
-            "event_id": new_id("evt"),
-            "tenant_id": tenant_id,
-            "type": event.type,
-            "created_at": moment,
-            "data": event.model_dump(mode="json"),
-        }
-        for tenant_id, event in happened
-    ]
+    rows = [(new_id("evt"), tenant_id, event.type, event.model_dump(mode="json")) for tenant_id, event in happened]
     if rows:
-        await connection.execute(insert(events), rows)
+        await connection.execute(_ADD, {"happened": rows, "moment": at or utc_now()})
         failpoint("event.written")
 
 

@@ -7,7 +7,7 @@ tenant's counter: so a reader that saw a number has seen all smaller ones (docs/
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, delete, exists, func, select, update
+from sqlalchemy import BigInteger, ColumnElement, Integer, bindparam, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -20,6 +20,22 @@ from sluice.kit.ids import first_id
 _IS_UNNUMBERED = events.c.sequence.is_(None)
 ANY_UNNUMBERED = exists().where(_IS_UNNUMBERED)
 _SHOWN = [events.c[name] for name in StoredEvent.__slots__]
+_IS_OWN = events.c.tenant_id == bindparam("its_tenant_id")
+_IS_COUNTER = event_counters.c.tenant_id == bindparam("its_tenant_id")
+_LAST = bindparam("its_last", type_=BigInteger)
+_WAITING = (
+    select(events.c.event_id)
+    .where(_IS_OWN, _IS_UNNUMBERED)
+    .order_by(events.c.event_id)
+    .limit(bindparam("most", type_=Integer))
+    .subquery()
+)
+_PLACE = select(_WAITING.c.event_id, func.row_number().over(order_by=_WAITING.c.event_id).label("number")).subquery(
+    "places"
+)
+_NUMBER = update(events).where(_IS_OWN, events.c.event_id == _PLACE.c.event_id).values(sequence=_LAST + _PLACE.c.number)
+_COUNT_ON = update(event_counters).where(_IS_COUNTER).values(last_sequence=_LAST)
+_LOCK_COUNTER = select(event_counters.c.last_sequence).where(_IS_COUNTER).with_for_update()
 
 
 async def next_unnumbered_tenant(connection: Connection, after: str) -> str | None:
@@ -41,38 +57,23 @@ async def number(connection: Connection, tenant_id: str, limit: int) -> int:
     The counter is locked until the transaction ends: numbers become visible in their order.
     """
     last = await _lock_counter(connection, tenant_id)
-    waiting = (
-        select(events.c.event_id)
-        .where(events.c.tenant_id == tenant_id, events.c.sequence.is_(None))
-        .order_by(events.c.event_id)
-        .limit(limit)
-        .subquery()
-    )
-    place = select(waiting.c.event_id, func.row_number().over(order_by=waiting.c.event_id).label("number")).subquery(
-        "places"
-    )
-    statement = (
-        update(events)
-        .where(events.c.tenant_id == tenant_id, events.c.event_id == place.c.event_id)
-        .values(sequence=last + place.c.number)
-    )
-    numbered = (await connection.execute(statement)).rowcount
+    values = {"its_tenant_id": tenant_id, "its_last": last, "most": limit}
+    numbered = (await connection.execute(_NUMBER, values)).rowcount
     if numbered:
-        counter = update(event_counters).where(event_counters.c.tenant_id == tenant_id)
-        await connection.execute(counter.values(last_sequence=last + numbered))
+        await connection.execute(_COUNT_ON, {"its_tenant_id": tenant_id, "its_last": last + numbered})
         failpoint("events.numbered")
     return numbered
 
 
 async def _lock_counter(connection: Connection, tenant_id: str) -> int:
-    query = select(event_counters.c.last_sequence).where(event_counters.c.tenant_id == tenant_id).with_for_update()
-    last: int | None = (await connection.execute(query)).scalar_one_or_none()
+    its = {"its_tenant_id": tenant_id}
+    last: int | None = (await connection.execute(_LOCK_COUNTER, its)).scalar_one_or_none()
     if last is not None:
         return last
     upsert = (sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert)(event_counters)
     first = upsert.values(tenant_id=tenant_id, last_sequence=0).on_conflict_do_nothing(index_elements=["tenant_id"])
     await connection.execute(first)
-    locked: int = (await connection.execute(query)).scalar_one()
+    locked: int = (await connection.execute(_LOCK_COUNTER, its)).scalar_one()
     return locked
 
 

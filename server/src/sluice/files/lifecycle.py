@@ -153,10 +153,7 @@ async def fence(connection: Connection, tenant_id: str, file_id: str) -> bool:
 async def _give_up(
     connection: Connection, change: Change, tenant_id: str, file_id: str, *, purge_after: timedelta | None
 ) -> bool:
-    transition = TRANSITIONS[change]
-    ended = await repository.end_life(
-        connection, tenant_id, [file_id], transition.sources, FileState.GONE, purge_after=purge_after
-    )
+    ended = await repository.end_life(connection, _ending(change), tenant_id, [file_id], purge_after=purge_after)
     for row in ended:
         await repository.release_quota(connection, tenant_id, row.context_id, row.size_bytes)
         if row.plan_month is not None:
@@ -204,27 +201,16 @@ async def delete_all(
 
     Raise `FileHeld` if a context was held at the same moment.
     """
-    ended = await repository.end_life(
-        connection,
-        by.tenant_id,
-        file_ids,
-        TRANSITIONS[Change.DELETE].sources,
-        FileState.DELETED,
-        purge_after=purge_after,
-        conditions=[
-            repository.is_free(),
-            repository.is_in_free_context(),
-            *([~repository.is_in_quarantine()] if two_persons else []),
-        ],
-    )
-    await append_all(connection, [(by, row.file_id) for row in ended], at)
+    ending = _ending(Change.DELETE, spares_held_contexts=True, in_quarantine=False if two_persons else None)
+    ended = await repository.end_life(connection, ending, by.tenant_id, file_ids, purge_after=purge_after)
+    await append_all(connection, by, [row.file_id for row in ended], at)
     await outbox.add_all(connection, [(by.tenant_id, FileDeleted(**_event_fields(row))) for row in ended], at)
     freed = Counter[str]()
     for row in ended:
         freed[row.context_id] += row.size_bytes
     # Last, and in one order, since uploads into these contexts wait for their rows until the commit.
     for context_id, size in sorted(freed.items()):
-        if not await repository.release_quota(connection, by.tenant_id, context_id, size, repository.context_is_free()):
+        if not await repository.release_quota(connection, by.tenant_id, context_id, size, unless_held=True):
             raise FileHeld
     deleted = {row.file_id for row in ended}
     left = [file_id for file_id in file_ids if file_id not in deleted]
@@ -269,26 +255,24 @@ async def expire_all(
 
     Raise `RuleChanged`.
     """
-    transition = TRANSITIONS[Change.EXPIRE]
-    is_due = (repository.is_free(), *repository.is_over(rule))
     ended = await repository.end_life(
         connection,
+        _ending(Change.EXPIRE, retention_starts=rule.retention_starts),
         rule.tenant_id,
         file_ids,
-        transition.sources,
-        FileState.DELETED,
         purge_after=purge_after,
-        conditions=is_due,
+        since=rule.since,
     )
     if not ended:
         return 0
     at, by = utc_now(), AuditAction(worker(rule.tenant_id), "file.expired")
-    await append_all(connection, [(by, row.file_id) for row in ended], at)
+    await append_all(connection, by, [row.file_id for row in ended], at)
     await outbox.add_all(connection, [(rule.tenant_id, FileDeleted(**_event_fields(row))) for row in ended], at)
     freed = sum(row.size_bytes for row in ended)
     # Last, since uploads into the context wait for this row until the commit.
-    unchanged = repository.context_is_free(rule.rules_version)
-    if not await repository.release_quota(connection, rule.tenant_id, rule.context_id, freed, unchanged):
+    if not await repository.release_quota(
+        connection, rule.tenant_id, rule.context_id, freed, unless_held=True, rules_version=rule.rules_version
+    ):
         raise RuleChanged
     return len(ended)
 
@@ -347,7 +331,7 @@ async def restore_all(
             raise NoRoomToRestore
     chosen = [file_id for file_id in file_ids if file_id not in refused]
     restored = await repository.restore(connection, by.tenant_id, chosen, sources, FileState.STORED)
-    await append_all(connection, [(by, row.file_id) for row in restored], at)
+    await append_all(connection, by, [row.file_id for row in restored], at)
     await outbox.add_all(connection, [(by.tenant_id, FileRestored(**_event_fields(row))) for row in restored], at)
     await _quarantine_denied(connection, by, restored, at)
     return len(restored), refused
@@ -399,8 +383,9 @@ async def purge(connection: Connection, owned: Sequence[tuple[str, str]]) -> Non
     purged = await repository.delete_rows(connection, owned, TRANSITIONS[Change.PURGE].sources)
     # There is no event for those that were never stored.
     known, at = [row for row in purged if row.state == FileState.PURGING], utc_now()
-    done = [(AuditAction(worker(row.tenant_id), "file.purged"), row.file_id) for row in known]
-    await append_all(connection, done, at)
+    for tenant_id in sorted({row.tenant_id for row in known}):
+        by, theirs = AuditAction(worker(tenant_id), "file.purged"), [row for row in known if row.tenant_id == tenant_id]
+        await append_all(connection, by, [row.file_id for row in theirs], at)
     await outbox.add_all(connection, [(row.tenant_id, FilePurged(**_event_fields(row))) for row in known], at)
 
 
@@ -562,24 +547,38 @@ async def _delete(
     reason: str | None = None,
 ) -> bool:
     sources, tenant_id = TRANSITIONS[change].sources, by.tenant_id
-    conditions = [repository.is_free()]
-    if change is Change.REFUSE:
-        conditions.append(repository.is_in_quarantine())
-    ended = await repository.end_life(
-        connection, tenant_id, [file_id], sources, FileState.DELETED, purge_after=purge_after, conditions=conditions
-    )
+    ending = _ending(change, in_quarantine=True if change is Change.REFUSE else None)
+    # Whether its context is held is asked when its bytes are freed.
+    ended = await repository.end_life(connection, ending, tenant_id, [file_id], purge_after=purge_after)
     if not ended:
         if await repository.is_held(connection, tenant_id, file_id, sources):
             raise FileHeld
         return False
     (row,) = ended
-    free = repository.context_is_free()
-    if not await repository.release_quota(connection, tenant_id, row.context_id, row.size_bytes, free):
+    if not await repository.release_quota(connection, tenant_id, row.context_id, row.size_bytes, unless_held=True):
         raise FileHeld
     await append(connection, by, file_id, at, reason)
     event = FileRefused if change is Change.REFUSE else FileDeleted
     await outbox.add(connection, tenant_id, event(**_event_fields(row)), at)
     return True
+
+
+def _ending(
+    change: Change,
+    *,
+    spares_held_contexts: bool = False,
+    in_quarantine: bool | None = None,
+    retention_starts: str | None = None,
+) -> repository.Ending:
+    transition = TRANSITIONS[change]
+    return repository.Ending(
+        transition.sources,
+        str(transition.target),
+        transition.spares_held,
+        spares_held_contexts,
+        in_quarantine,
+        retention_starts,
+    )
 
 
 def _event_fields(row: AnyRow | None) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class HashLists:
             async with self._database.transaction(_scope_of(by.tenant_id)) as connection:
                 await _put(connection, by.tenant_id, entries)
                 if by.tenant_id != INSTALLATION:
-                    await append_all(connection, [(by, entry.digest.hex()) for entry in entries], now)
+                    await append_all(connection, by, [entry.digest.hex() for entry in entries], now)
         except TooManyEntries as many:
             raise Invalid(f"entries: {many}") from many
         _log_of_installation(by, len(entries))

@@ -4,7 +4,20 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, case, delete, exists, func, insert, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from sluice.db.schema import erased_files, jobs, tenants
 from sluice.db.sql import AnyRow, Connection, load_page, now, now_plus, rows_of
@@ -155,6 +168,20 @@ async def claim(connection: Connection, tenant_id: str, job_id: str, lease: time
     return None if row is None else _job(row)
 
 
+# Without values: the parameters name the columns.
+_NOTE: Final = (
+    update(jobs)
+    .where(
+        _columns.tenant_id == bindparam("its_tenant_id"),
+        _columns.job_id == bindparam("its_job_id"),
+        _columns.state == "running",
+        _columns.generation == bindparam("its_generation"),
+    )
+    .returning(_columns.job_id)
+)
+_NOTE_AGAIN: Final = _NOTE.values(due_at=now_plus(bindparam("its_seconds", type_=Float)))
+
+
 async def note(connection: Connection, job: Job, values: Mapping[str, Any], again_after: timedelta | None) -> bool:
     """Write the result of a claimed job, which is due again after a time.
 
@@ -162,18 +189,12 @@ async def note(connection: Connection, job: Job, values: Mapping[str, Any], agai
 
     Return False if it was cancelled, or claimed by another worker.
     """
-    statement = (
-        update(jobs)
-        .where(
-            _columns.tenant_id == job.tenant_id,
-            _columns.job_id == job.job_id,
-            _columns.state == "running",
-            _columns.generation == job.generation,
-        )
-        .values(**values, due_at=None if again_after is None else now_plus(again_after))
-        .returning(_columns.job_id)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+    its = {"its_tenant_id": job.tenant_id, "its_job_id": job.job_id, "its_generation": job.generation}
+    if again_after is None:
+        found = await connection.execute(_NOTE, {**values, **its, "due_at": None})
+    else:
+        found = await connection.execute(_NOTE_AGAIN, {**values, **its, "its_seconds": again_after.total_seconds()})
+    return found.one_or_none() is not None
 
 
 async def delete_old(connection: Connection, before: datetime, limit: int) -> int:

@@ -4,21 +4,25 @@ Triggers write a delta in the transaction that stores a file, logs a rejection o
 it for lists. So every number is exact whatever crashes, and no upload waits for another's sum.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Executable,
+    FromClause,
     Integer,
+    Select,
     and_,
+    bindparam,
     cast,
     delete,
     exists,
     func,
     insert,
-    literal_column,
     or_,
     select,
     union_all,
@@ -69,36 +73,46 @@ async def add_uploads(connection: Connection, tenant_id: str, day: str, context_
 
 async def fold(connection: Connection, limit: int) -> int:
     """Move the oldest deltas, at most `limit`, into the sums; return how many. Any number of workers may."""
-    deltas = (await connection.execute(_take(connection.dialect.name, limit))).all()
-    numbers: Counter[tuple[str, ...]] = Counter()
-    sizes: Counter[tuple[str, ...]] = Counter()
-    for delta in deltas:
-        key = (delta.tenant_id, delta.day, delta.context_key, delta.kind)
-        numbers[key] += delta.number
-        sizes[key] += delta.bytes
+    if connection.dialect.name == "sqlite":  # which has no DELETE inside a query, and one writer
+        deltas = (await connection.execute(_OLDEST, {"most": limit})).all()
+        if deltas:
+            await connection.execute(_FORGET, {"last": max(delta.last for delta in deltas)})
+    else:
+        deltas = (await connection.execute(_TAKE, {"most": limit})).all()
     # In one order, so that two workers cannot deadlock.
-    values = [dict(zip(_KEY, key, strict=True), number=numbers[key], bytes=sizes[key]) for key in sorted(numbers)]
-    if values:
-        upsert = (sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert)(usage_days)
-        add_up = {name: usage_days.c[name] + upsert.excluded[name] for name in ("number", "bytes")}
-        await connection.execute(upsert.on_conflict_do_update(index_elements=list(_KEY), set_=add_up), values)
+    found = sorted(deltas, key=lambda delta: tuple(getattr(delta, name) for name in _KEY))
+    if found:
+        values = [{name: getattr(delta, name) for name in (*_KEY, "number", "bytes")} for delta in found]
+        await connection.execute(_adding(connection.dialect.name), values)
     return sum(delta.deltas for delta in deltas)
 
 
-def _take(dialect: str, limit: int) -> Executable:
-    """Return the statement that deletes and returns the oldest deltas; PostgreSQL sums up those of one key."""
-    columns, oldest = usage_deltas.c, select(usage_deltas.c.delta_id).order_by(usage_deltas.c.delta_id).limit(limit)
-    taken = (
-        delete(usage_deltas)
-        .where(columns.delta_id.in_(oldest.with_for_update(skip_locked=True)))
-        .returning(*(columns[name] for name in _KEY), columns.number, columns.bytes)
-    )
-    if dialect == "sqlite":  # which has no DELETE inside a query
-        return taken.returning(literal_column("1", Integer).label("deltas"))
-    each = taken.cte("taken").c
-    key = [each[name] for name in _KEY]
-    sums = [cast(func.sum(each[name]), BigInteger).label(name) for name in ("number", "bytes")]
-    return select(*key, *sums, func.count().label("deltas")).group_by(*key)
+def _summed(deltas: FromClause, *more: ColumnElement[Any]) -> Select[Any]:
+    """Return the query for the sums of the deltas of each key."""
+    key = [deltas.c[name] for name in _KEY]
+    sums = [cast(func.sum(deltas.c[name]), BigInteger).label(name) for name in ("number", "bytes")]
+    return select(*key, *sums, func.count().label("deltas"), *more).group_by(*key)
+
+
+_FIRST: Final = (
+    select(usage_deltas).order_by(usage_deltas.c.delta_id).limit(bindparam("most", type_=Integer)).subquery()
+)
+_OLDEST: Final = _summed(_FIRST, func.max(_FIRST.c.delta_id).label("last"))
+_FORGET: Final = delete(usage_deltas).where(usage_deltas.c.delta_id <= bindparam("last"))
+_IDS: Final = select(usage_deltas.c.delta_id).order_by(usage_deltas.c.delta_id).limit(bindparam("most", type_=Integer))
+_TAKE: Final = _summed(
+    delete(usage_deltas)
+    .where(usage_deltas.c.delta_id.in_(_IDS.with_for_update(skip_locked=True)))
+    .returning(*(usage_deltas.c[name] for name in _KEY), usage_deltas.c.number, usage_deltas.c.bytes)
+    .cte("taken")
+)
+
+
+@cache
+def _adding(dialect: str) -> Executable:
+    upsert = (sqlite_insert if dialect == "sqlite" else postgres_insert)(usage_days)
+    add_up = {name: usage_days.c[name] + upsert.excluded[name] for name in ("number", "bytes")}
+    return upsert.on_conflict_do_update(index_elements=list(_KEY), set_=add_up)
 
 
 async def load_plan(connection: Connection, tenant_id: str) -> Mapping[str, Any] | None:

@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Literal
 
-from sqlalchemy import ColumnElement, and_, case, exists, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Float, Integer, and_, bindparam, case, exists, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.schema import IS_STORED, contexts, files
-from sluice.db.sql import AnyRow, now, now_plus, rows_of
+from sluice.db.sql import AnyRow, Moment, now, now_plus, rows_listed, rows_of
 from sluice.files.record import DueFiles, RetentionRule
 from sluice.files.repository.rows import is_free
 from sluice.kit.ids import first_id
@@ -39,6 +39,35 @@ _QUEUES = {
     "purge": (_WAIT_FOR_PURGE, files.c.due_at),
     "test_files": (("stored",), files.c.due_at),
 }
+_DUE_PURGES = (
+    select(
+        files.c.file_id,
+        files.c.tenant_id,
+        files.c.context_id,
+        files.c.storage_config_id,
+        files.c.object_key,
+        files.c.state,
+        files.c.held_at,
+    )
+    .where(_IS_DUE_TO_PURGE)
+    .order_by(files.c.due_at)
+    .limit(bindparam("most", type_=Integer))
+    .with_for_update(skip_locked=True)
+)
+_CONTEXTS = (
+    select(contexts.c.tenant_id, contexts.c.context_id, contexts.c.held_at)
+    .where(*rows_listed(contexts, "owned"))
+    .order_by(contexts.c.context_id)
+    .with_for_update(read=True)
+)
+_BEGIN_PURGES = (
+    update(files)
+    .where(*rows_listed(files, "owned"))
+    .values(
+        state=case((files.c.state == bindparam("its_source"), bindparam("its_target")), else_=files.c.state),
+        due_at=now_plus(bindparam("its_seconds", type_=Float)),
+    )
+)
 
 
 async def expired_leases(connection: AsyncConnection, limit: int, *, failed: Collection[str] = ()) -> Sequence[AnyRow]:
@@ -63,28 +92,14 @@ async def lock_due_purges(connection: AsyncConnection, limit: int) -> Sequence[A
 
     Any number of workers may: each row goes to one of them.
     """
-    names = ("file_id", "tenant_id", "context_id", "storage_config_id", "object_key", "state", "held_at")
-    due = (
-        select(*(files.c[name] for name in names))
-        .where(_IS_DUE_TO_PURGE)
-        .order_by(files.c.due_at)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    )
-    return (await connection.execute(due)).all()
+    return (await connection.execute(_DUE_PURGES, {"most": limit})).all()
 
 
 async def lock_held_contexts(
     connection: AsyncConnection, owned: Collection[tuple[str, str]]
 ) -> Collection[tuple[str, str]]:
     """Return those of the contexts (each a tenant and an id) that are held; until the commit none of them changes."""
-    locked = (
-        select(contexts.c.tenant_id, contexts.c.context_id, contexts.c.held_at)
-        .where(tuple_(contexts.c.tenant_id, contexts.c.context_id).in_(list(owned)))
-        .order_by(contexts.c.context_id)
-        .with_for_update(read=True)
-    )
-    rows = (await connection.execute(locked)).all()
+    rows = (await connection.execute(_CONTEXTS, {"owned": [*owned]})).all()
     return {(row.tenant_id, row.context_id) for row in rows if row.held_at is not None}
 
 
@@ -104,9 +119,8 @@ async def begin_purges(
 
     All that are not purged are due again after `again_after`.
     """
-    state = case((files.c.state == source, target), else_=files.c.state)
-    statement = update(files).where(*rows_of(files, owned)).values(state=state, due_at=now_plus(again_after))
-    await connection.execute(statement)
+    values = {"owned": [*owned], "its_source": source, "its_target": target, "its_seconds": again_after.total_seconds()}
+    await connection.execute(_BEGIN_PURGES, values)
 
 
 async def claim_retention(connection: AsyncConnection, lease: timedelta) -> RetentionRule | None:
@@ -131,10 +145,11 @@ async def claim_retention(connection: AsyncConnection, lease: timedelta) -> Rete
     return RetentionRule(**(await connection.execute(statement)).one()._mapping)  # noqa: SLF001  (documented)
 
 
-def is_over(rule: RetentionRule) -> Sequence[ColumnElement[bool]]:
-    """Return the conditions that the time of a file is over by a rule."""
-    unused = or_(files.c.last_downloaded_at.is_(None), files.c.last_downloaded_at <= rule.since)
-    return [files.c.created_at <= rule.since, *([unused] if rule.retention_starts == "last_downloaded" else [])]
+def is_over(retention_starts: str) -> Sequence[ColumnElement[bool]]:
+    """Return the conditions that the time of a file is over by a rule of that kind, whose `since` is a parameter."""
+    since = bindparam("since", type_=Moment())
+    unused = or_(files.c.last_downloaded_at.is_(None), files.c.last_downloaded_at <= since)
+    return [files.c.created_at <= since, *([unused] if retention_starts == "last_downloaded" else [])]
 
 
 async def find_due_files(connection: AsyncConnection, rule: RetentionRule, after: str, limit: int) -> DueFiles:
@@ -156,12 +171,12 @@ async def find_due_files(connection: AsyncConnection, rule: RetentionRule, after
         .subquery()
     )
     query = (
-        select(files.c.file_id, and_(is_free(), *is_over(rule)).label("is_due"))
+        select(files.c.file_id, and_(is_free(), *is_over(rule.retention_starts)).label("is_due"))
         .join(window, window.c.file_id == files.c.file_id)
         .where(files.c.tenant_id == rule.tenant_id)
         .order_by(files.c.file_id)
     )
-    rows = (await connection.execute(query)).all()
+    rows = (await connection.execute(query, {"since": rule.since})).all()
     last = rows[-1].file_id if len(rows) == limit else None
     return DueFiles(tuple(row.file_id for row in rows if row.is_due), last)
 

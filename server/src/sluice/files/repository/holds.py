@@ -1,8 +1,8 @@
 """Legal holds on files and contexts."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, case, select, update
+from sqlalchemy import case, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.schema import IS_STORED, contexts, files
@@ -66,12 +66,6 @@ async def clear_context_hold(connection: AsyncConnection, tenant_id: str, contex
         return True
     found = (await connection.execute(select(contexts.c.context_id).where(*own))).one_or_none()
     return None if found is None else False
-
-
-def context_is_free(rules_version: int | None = None) -> Sequence[ColumnElement[bool]]:
-    """Return the conditions that a context has no hold, and that it has this version."""
-    conditions = [contexts.c.held_at.is_(None)]
-    return conditions if rules_version is None else [*conditions, contexts.c.rules_version == rules_version]
 
 
 async def is_held(connection: AsyncConnection, tenant_id: str, file_id: str, sources: Collection[str]) -> bool:

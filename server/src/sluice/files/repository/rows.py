@@ -1,6 +1,8 @@
 """Columns and conditions that the queries of files share."""
 
-from sqlalchemy import ColumnElement, select
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, or_, select
 
 from sluice.db.schema import contexts, files
 from sluice.db.sql import AnyRow
@@ -9,6 +11,11 @@ from sluice.files.record import FileRecord
 SHOWN = [files.c[name] for name in FileRecord.__slots__]
 # The columns of a file that events contain.
 EVENT_COLUMNS = (files.c.file_id, files.c.context_key, files.c.original_filename, files.c.size_bytes)
+
+
+def is_in(states: Collection[str]) -> ColumnElement[bool]:
+    """Return the condition that a file is in one of the states."""
+    return or_(*(files.c.state == state for state in sorted(states)))
 
 
 def is_free() -> ColumnElement[bool]:

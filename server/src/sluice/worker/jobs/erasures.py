@@ -140,8 +140,8 @@ class Erasing:
         if theirs:
             await repository.revoke_tokens(connection, tenant_id, [row.token_id for row in theirs])
             by = erasure.job.by("upload_token.revoked")
-            done = [(by, row.token_id) for row in theirs if row.revoked_at is None]
-            await append_all(connection, done, self._clock())
+            revoked = [row.token_id for row in theirs if row.revoked_at is None]
+            await append_all(connection, by, revoked, self._clock())
             erasure.count("upload_tokens", len(theirs))
         if subject.uploaded_by is not None:
             await repository.blank_creators(connection, tenant_id, subject.uploaded_by)
