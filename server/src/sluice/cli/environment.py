@@ -142,8 +142,8 @@ async def migrate_database(settings: "Settings") -> tuple[str | None, str | None
     """Migrate the database to the schema of this release, without a time limit. Return the schema before and after.
 
     If the tables belong to another role than the service's, grant the service's role what it needs. Raise
-    `DatabaseUnavailable`, or `CommandRefused` if the service's role would have to migrate and may not, or if the database
-    is of a clone from before 0.1.0.
+    `DatabaseUnavailable`, or `CommandRefused` if the service's role would have to migrate and may not, or if the
+    database is of a clone from before 0.1.0.
     """
     from sluice.db import migrate
     from sluice.wiring.engines import make_database, make_owners_database
@@ -165,8 +165,8 @@ async def migrate_database(settings: "Settings") -> tuple[str | None, str | None
         if absent := await migrate.absent_columns(owner):
             names = ", ".join(absent[:_NAMED]) + (", and others" if len(absent) > _NAMED else "")
             raise CommandRefused(
-                f"The database lacks {names}: it is from before 0.1.0. UPGRADING.md has the statements that bring it to "
-                "the schema of this release.",
+                f"The database lacks {names}: it is from before 0.1.0. UPGRADING.md has the statements that bring it "
+                "to the schema of this release.",
                 Exit.ERROR,
             )
         if settings.migration_database_url is not None:

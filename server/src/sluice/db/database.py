@@ -29,7 +29,7 @@ HEALTH_SECONDS: Final = 5.0
 _T = TypeVar("_T")
 # Work in the background on SQLite, where every upload waits for the end of its transactions.
 _PORTION_SECONDS: Final = 0.007  # of a processor, that one takes
-_WAITING: Final = 4  # times as long it may take if the machine is busy
+_BUSY_FACTOR: Final = 4  # how many times as long it may take by the clock
 _FEWEST_ROWS: Final = 25  # of one, also the first
 _PAUSES: Final = 2.0  # after one, in lengths of it
 _OTHERS_SECONDS: Final = 1.0  # after a write of others, for which there are pauses
@@ -161,7 +161,7 @@ class Database:
             if now - self._others_wrote_at < _OTHERS_SECONDS:
                 await asyncio.sleep(done.seconds * _PAUSES)
         # Fewer rows make neither a flush to disk shorter nor the wait for a processor that others use.
-        return done.result, max(done.cpu_seconds, done.seconds / _WAITING)
+        return done.result, max(done.cpu_seconds, done.seconds / _BUSY_FACTOR)
 
     def portion(self, kind: str, most: int) -> Portion:
         """Return how many rows work in the background of that kind changes in one transaction, of at most `most`."""

@@ -279,7 +279,7 @@ class SqliteWorker:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             began, cpu_began = time.monotonic(), time.thread_time()
             try:
-                result = _complete(unit(cast("AsyncConnection", _AtOnce(connection))))
+                result = _complete(unit(cast("AsyncConnection", _SynchronousConnection(connection))))
             except BaseException:
                 connection.rollback()
                 raise
@@ -288,7 +288,7 @@ class SqliteWorker:
             return Done(result, time.monotonic() - began, cpu_seconds, began - asked > _AT_ONCE_SECONDS)
 
 
-class _AtOnce:
+class _SynchronousConnection:
     """The part of an asynchronous connection that units use, on one whose statements are done when they return."""
 
     def __init__(self, connection: Connection) -> None:

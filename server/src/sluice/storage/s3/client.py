@@ -123,8 +123,7 @@ def make_client(
 ) -> Client:
     """Return a client of one bucket that uses these credentials only, and talks to no other host.
 
-    It has the server check the SHA-256 of each body, for 0.5 CPU seconds a GB, unless the address
-    is protected.
+    It has the server check the SHA-256 of each body, for 0.5 CPU seconds a GB, unless the address is protected.
     With a `relay_url` every request goes through that proxy, on a connection of its own. Raise `StoreError` for
     settings that the library refuses.
     """

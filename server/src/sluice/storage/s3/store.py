@@ -41,12 +41,11 @@ class S3Store:
     Up to `part_bytes` an object is one request, refused by the server when the key is taken (`If-None-Match: *`).
     Larger objects are sent in parts of that size, `part_concurrency` at a time, so that a put holds about (1 +
     concurrency) x `part_bytes` in memory; S3 takes 10,000 parts of at least 5 MiB. All puts together hold at most 48
-    MiB, except for the last parts of those that wait to be allowed: further puts wait. Objects
-    carry their SHA-256 as metadata `sha256`.
+    MiB, except for the last parts of those that wait to be allowed: further puts wait. Objects carry their SHA-256 as
+    metadata `sha256`.
 
     `before` is awaited before each request of an operation and before a link is issued, and may refuse it by raising
-    `StoreError`. `relay_url` is
-    the proxy that every request goes through (see `relay`).
+    `StoreError`. `relay_url` is the proxy that every request goes through (see `relay`).
 
     After three puts or deletions in a row that failed, the store is left alone for `rest_seconds`.
 
