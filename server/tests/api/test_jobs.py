@@ -3,13 +3,20 @@
 import csv
 import io
 import json
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
+from sluice.db.database import Database
+from sluice.files import FileFilter
+from sluice.files.service import Files
+from sluice.jobs.service import Jobs
+from sluice.kit.clock import utc_now
 from sluice.kit.spreadsheet import csv_line
 from tests.api.responses import assert_error, assert_not_found, assert_validation_error, data, page
+from tests.operator_action import operator_action
 from tests.rows import each_row
 from tests.scanning.waiting import until
 from tests.service import ApiClient, Key
@@ -166,6 +173,20 @@ def test_an_export_writes_a_line_of_json_for_each_file_or_csv_without_formulas(t
     empty = _exported(tenant, filter={"context": "none_such"}, format="csv")
     assert empty.text.splitlines()[0].startswith("file_id,status,")
     assert _exported(tenant, filter={"context": "none_such"}).content == b""
+
+
+def test_an_export_lists_what_was_stored_while_the_clock_was_ahead(tenant: ApiClient) -> None:
+    sent = tenant.store("a.txt", context=tenant.create_context())
+    nothing: Any = None
+
+    async def create_late(database: Database) -> str:
+        files = Files(database, nothing, nothing, nothing, purge_after=timedelta(0), two_persons=False)
+        jobs = Jobs(database, files, nothing, nothing, clock=lambda: utc_now() - timedelta(hours=1))
+        return (await jobs.export(operator_action(tenant.tenant_id), FileFilter(), "ndjson")).job_id
+
+    job = _ended(tenant, {"job_id": tenant.service.on_database(create_late)})
+    link = data(tenant.get(f"/jobs/{job['job_id']}/download"))["download_url"]
+    assert sent in [json.loads(line)["file_id"] for line in tenant.service.http.get(link).text.splitlines()]
 
 
 def test_an_export_cannot_be_downloaded_before_its_end_and_after_it_expired(client: ApiClient) -> None:

@@ -127,8 +127,8 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def answer(request: Received) -> tuple[int, dict[str, str], bytes]:
-    """Answer a question of the external check."""
-    verdict = "reject" if json.loads(request.body)["name"].startswith("rejected") else "accept"
+    """Answer a question of the external check, whose end is missing if the server died meanwhile."""
+    verdict = "reject" if b'"name":"rejected' in request.body.replace(b" ", b"") else "accept"
     return 200, {}, json.dumps({"verdict": verdict}).encode()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sluice.audit import AuditAction
@@ -18,7 +18,7 @@ from sluice.hash_lists import ListedHash
 from sluice.jobs import repository
 from sluice.jobs.job import BulkKind, Export, ExportFormat, Job, JobKind, JobState, filter_to_json
 from sluice.kit.clock import Clock, utc_now
-from sluice.kit.ids import new_id
+from sluice.kit.ids import made_at, new_id
 from sluice.kit.paging import Page, PageRequest
 from sluice.kit.text import is_plain
 from sluice.storage import ObjectStore
@@ -62,8 +62,13 @@ class Jobs:
         return await self.create(by, kind, params, None if total is None else min(total, most))
 
     async def export(self, by: AuditAction, wanted: FileFilter, kind: ExportFormat) -> Job:
-        """Create a job that writes the metadata of the files that meet `wanted` now. Raise `TooManyJobs`."""
-        wanted = self._until_now(wanted)
+        """Create a job that writes the metadata of the files that meet `wanted` now. Raise `TooManyJobs`.
+
+        If the clock of another server is ahead, files that it stores a moment later may be listed too: none is left out.
+        """
+        async with self._database.reading(by.tenant_id) as connection:
+            newest = await file_rows.newest_id(connection, by.tenant_id)
+        wanted = self._until_now(wanted, newest)
         total = await self.count(by.tenant_id, wanted)
         return await self.create(by, "export", {"filter": filter_to_json(wanted), "format": kind}, total)
 
@@ -125,10 +130,11 @@ class Jobs:
             await append(connection, by, job_id, now)
         return job
 
-    def _until_now(self, wanted: FileFilter) -> FileFilter:
-        """Return the filter without what is stored later."""
+    def _until_now(self, wanted: FileFilter, newest: str | None = None) -> FileFilter:
+        """Return the filter without what is stored later, but with a file whose id is `newest`."""
         now = self._clock()
-        return replace(wanted, created_before=min(now, wanted.created_before or now))
+        until = now if newest is None else max(now, made_at(newest) + timedelta(milliseconds=1))
+        return replace(wanted, created_before=min(until, wanted.created_before or until))
 
     async def create(self, by: AuditAction, kind: JobKind, params: Mapping[str, Any], total: int | None = None) -> Job:
         """Create a job of a kind. Raise `TooManyJobs`."""

@@ -1,7 +1,7 @@
 """Identifiers: opaque strings with a prefix for the noun, sortable by creation time. They are not secret."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from uuid_utils import uuid7
@@ -18,6 +18,14 @@ def first_id(prefix: str, at: datetime) -> str:
     """Return the smallest id that can have been made at the moment `at` or later."""
     number = max(0, int(at.timestamp() * 1000)) << 80
     return f"{prefix}_{''.join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])}"
+
+
+def made_at(row_id: str) -> datetime:
+    """Return the moment at which an id was made, to the millisecond."""
+    number = 0
+    for character in row_id.partition("_")[2]:
+        number = number << 5 | _ALPHABET.index(character)
+    return datetime.fromtimestamp((number >> 80) / 1000, UTC)
 
 
 def new_id(prefix: str, at: datetime | None = None) -> str:

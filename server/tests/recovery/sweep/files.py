@@ -27,6 +27,8 @@ DELETES = 0.4
 MOST_KEPT = 40
 """Above this number, files are always deleted: an audit asks the bucket for each of them."""
 MOST_HELD = 12
+EXPIRE_ALL = -1
+"""Days after which a file expires at once, also one whose server's clock was an hour ahead of the database's."""
 LURE = b"urgent invoice"
 """What the YARA rule of the sweep matches."""
 DENIED = PREFIX + bytes(reversed(range(256)))
@@ -201,7 +203,7 @@ class Retention:
     def act(self, client: ApiClient, _rng: random.Random) -> None:
         """Store a file whose retention is over at once, and have the worker look."""
         client.upload("old.zzz", PREFIX + bytes(range(256)), context=self.context)
-        self._keep_for(client, 0)
+        self._keep_for(client, EXPIRE_ALL)
 
     def check(self, client: ApiClient) -> None:
         """Let nothing expire before the next failpoint of this."""
@@ -209,7 +211,7 @@ class Retention:
 
     def end(self, client: ApiClient) -> None:
         """Let everything expire that may, and wait until it has."""
-        self._keep_for(client, 0)
+        self._keep_for(client, EXPIRE_ALL)
         held = sorted(set(self.promises.held) & set(_listed(client, self.context)))
         deadline = time.monotonic() + PATIENCE
         while _listed(client, self.context) != held:

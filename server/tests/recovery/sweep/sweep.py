@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 from sqlalchemy import Table, select
 
-from sluice.db.database import Database
+from sluice.db.database import Database, DatabaseUnavailable
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import files, jobs, resumable_uploads, webhook_deliveries, webhook_endpoints
 from tests.api.tokens import LocalIssuer
@@ -195,7 +195,7 @@ class Sweep:
                 chosen = [proof for proof in self.proofs if proof not in wanted and rng.random() < proof.share]
                 rng.shuffle(chosen)  # the server may die in the first of them
                 for proof in [*(wanted if number == 0 else []), *chosen]:
-                    with contextlib.suppress(Busy):
+                    with contextlib.suppress(Busy, DatabaseUnavailable):  # the latter for rows that a proof changes
                         proof.act(client, rng)
                         self.acts[type(proof).__name__.lower()] += 1
                 round_ += 1

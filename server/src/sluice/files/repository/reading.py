@@ -51,6 +51,12 @@ async def find_tenant(connection: AsyncConnection, file_id: str) -> str | None:
     return (await connection.execute(query)).scalar_one_or_none()
 
 
+async def newest_id(connection: AsyncConnection, tenant_id: str) -> str | None:
+    """Return the highest id of the tenant's files, of which the server with the fastest clock made the last."""
+    found: str | None = await connection.scalar(select(func.max(files.c.file_id)).where(files.c.tenant_id == tenant_id))
+    return found
+
+
 async def list_page(
     connection: AsyncConnection, tenant_id: str, context_key: str | None, uploaded_by: str | None, request: PageRequest
 ) -> Page[FileRecord]:
