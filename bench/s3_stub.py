@@ -5,14 +5,18 @@
 
 import asyncio
 import itertools
+import re
 import sys
 from dataclasses import dataclass, field
+from xml.sax.saxutils import unescape
 
 import uvloop
 
 _CHUNK = 1 << 20
 _LISTED = 1000
 _XML = '<?xml version="1.0" encoding="UTF-8"?>'
+_KEY = re.compile("<Key>([^<]*)</Key>")
+_DELETE = re.compile(r"[?&]delete(=|&|$)")
 _NAMES = "<Bucket>b</Bucket><Key>k</Key>"
 _NOT_FOUND: "_Response" = (
     "404 Not Found",
@@ -51,6 +55,13 @@ class _Store:
         else:
             return self._read(key, parameters)
         return "200 OK", {}, ""
+
+    def delete(self, bucket: str, request: bytes) -> _Response:
+        """Delete the objects that a request names."""
+        keys = _KEY.findall(request.decode())
+        for key in keys:
+            self.objects.pop(f"{bucket.rstrip('/')}/{unescape(key)}", None)
+        return "200 OK", {}, _document("DeleteResult", "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys))
 
     def _multipart(self, key: str, upload: str | None, metadata: dict[str, str]) -> _Response:
         if upload is None:
@@ -97,8 +108,12 @@ class _Store:
                     # Without it a client that asks first waits a second; the baseline's client asks for every object.
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 size = int(headers.get("content-length", "0"))
-                await _skip(reader, size)
-                writer.write(_rendered(method, *self.respond(method, path, headers, size)))
+                if method == "POST" and _DELETE.search(path):
+                    response = self.delete(path.partition("?")[0], await reader.readexactly(size))
+                else:
+                    await _skip(reader, size)
+                    response = self.respond(method, path, headers, size)
+                writer.write(_rendered(method, *response))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             return

@@ -27,8 +27,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     path for path in sys.path if path
 )  # the process from which it forks loads tests
 PARENT: Final = multiprocessing.get_context("forkserver")
-PARENT.set_forkserver_preload([__name__, "tests.cli.preload"])
 """Multiprocessing context that forks from the preloaded process; not limited to commands."""
+PRELOADED: Final = (__name__, "tests.cli.preload")
+PARENT.set_forkserver_preload([*PRELOADED])
 
 
 def run_forked(arguments: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, err: Path) -> int:

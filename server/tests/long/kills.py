@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from sluice.kit.failpoints import POINTS
+from tests.cli.forked import PARENT, PRELOADED
 from tests.events.receiver import Received, running_receiver
 from tests.recovery.sweep.files import LURE
 from tests.recovery.sweep.sweep import SETTINGS, Sweep
@@ -122,6 +123,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
         preloading.setenv("FAKETIME_NO_CACHE", "1")
         preloading.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
         preloading.setenv("DONT_FAKE_MONOTONIC", "1")
+        PARENT.set_forkserver_preload([*PRELOADED, "tests.long.sleep"])
         multiprocessing.forkserver.ensure_running()
     return found
 
