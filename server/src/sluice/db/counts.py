@@ -8,15 +8,10 @@ to count (docs/decisions/0014).
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from sqlalchemy import (
     ColumnElement,
-    Executable,
-    FromClause,
-    Integer,
-    Select,
     String,
     Table,
     and_,
@@ -31,9 +26,8 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from sluice.db.deltas import Deltas, add_up
 from sluice.db.schema import IS_STORED, audit_events, contexts, count_deltas, files, row_counts
 from sluice.db.sql import Connection
 
@@ -65,27 +59,7 @@ _KEY: Final = ("tenant_id", "list", "facet_1", "facet_2")
 _BOUND: Final = tuple(f"its_{name}" for name in _KEY)
 _is_key: Final = and_(*(row_counts.c[name] == bindparam(bound) for name, bound in zip(_KEY, _BOUND, strict=True)))
 _EMPTIED: Final = delete(row_counts).where(_is_key, row_counts.c.rows == 0)
-
-
-def _summed(deltas: FromClause, *more: ColumnElement[Any]) -> Select[Any]:
-    """Return the query for the sums of equal deltas."""
-    columns = [deltas.c[name] for name in _KEY]
-    sums = (func.sum(deltas.c.change).label("change"), func.count().label("number"))
-    return select(*columns, *sums, *more).group_by(*columns)
-
-
-_IDS: Final = select(count_deltas.c.delta_id).order_by(count_deltas.c.delta_id).limit(bindparam("most", type_=Integer))
-_FIRST: Final = (
-    select(count_deltas).order_by(count_deltas.c.delta_id).limit(bindparam("most", type_=Integer)).subquery()
-)
-_OLDEST: Final = _summed(_FIRST, func.max(_FIRST.c.delta_id).label("last"))
-_FORGET: Final = delete(count_deltas).where(count_deltas.c.delta_id <= bindparam("last"))
-_TAKE: Final = _summed(
-    delete(count_deltas)
-    .where(count_deltas.c.delta_id.in_(_IDS.with_for_update(skip_locked=True)))
-    .returning(*(count_deltas.c[name] for name in _KEY), count_deltas.c.change)
-    .cte("taken")
-)
+_DELTAS: Final = Deltas(count_deltas, _KEY, ("change",))
 
 
 async def total(
@@ -115,28 +89,20 @@ async def total(
 
 
 async def fold(connection: Connection, limit: int) -> int:
-    """Move the oldest deltas, at most `limit`, into the sums; return how many.
-
-    Any number of workers may: each delta goes to one.
-    """
-    if connection.dialect.name == "sqlite":  # which has no DELETE inside a query, and one writer
-        deltas = (await connection.execute(_OLDEST, {"most": limit})).all()
-        if deltas:
-            await connection.execute(_FORGET, {"last": max(delta.last for delta in deltas)})
-    else:
-        deltas = (await connection.execute(_TAKE, {"most": limit})).all()
+    """Move the oldest deltas, at most `limit`, into the sums; return how many. Any number of workers may."""
+    deltas = await _DELTAS.take(connection, limit)
     sums: Counter[tuple[str, ...]] = Counter()
     for delta in deltas:
         for first, second in _levels(delta.facet_1, delta.facet_2):
             sums[delta.tenant_id, delta.list, first, second] += delta.change
-    # In one order, so that two workers cannot deadlock.
     changed = [(key, change) for key, change in sorted(sums.items()) if change]
     if changed:
-        await _add(connection, [dict(zip(_KEY, key, strict=True), rows=change) for key, change in changed])
+        added = [dict(zip(_KEY, key, strict=True), rows=change) for key, change in changed]
+        await add_up(connection, row_counts, ("rows",), added)
     emptied = [dict(zip(_BOUND, key, strict=True)) for key, change in changed if change < 0]
     if emptied:
         await connection.execute(_EMPTIED, emptied)
-    return sum(delta.number for delta in deltas)
+    return sum(delta.deltas for delta in deltas)
 
 
 async def find_wrong(connection: Connection, tenant_id: str, of: ListName) -> dict[Facets, tuple[int, int]]:
@@ -171,17 +137,6 @@ async def recount(connection: Connection, tenant_id: str, of: ListName) -> None:
 def _levels(first: str, second: str) -> Iterator[Facets]:
     """Yield the facets of the counts that include such a row."""
     yield from {(first, second), (first, ""), ("", second), ("", "")}
-
-
-async def _add(connection: Connection, changes: list[dict[str, Any]]) -> None:
-    await connection.execute(_adding(connection.dialect.name), changes)
-
-
-@cache
-def _adding(dialect: str) -> Executable:
-    upsert = (sqlite_insert if dialect == "sqlite" else postgres_insert)(row_counts)
-    add_up = {"rows": row_counts.c.rows + upsert.excluded.rows}
-    return upsert.on_conflict_do_update(index_elements=list(_KEY), set_=add_up)
 
 
 async def _fix_snapshot(connection: Connection) -> None:

@@ -31,8 +31,10 @@ _T = TypeVar("_T")
 _PORTION_SECONDS: Final = 0.007  # of a processor, that one takes
 _BUSY_FACTOR: Final = 4  # how many times as long it may take by the clock
 _FEWEST_ROWS: Final = 25  # of one, also the first
-_PAUSES: Final = 2.0  # after one, in lengths of it
-_OTHERS_SECONDS: Final = 1.0  # after a write of others, for which there are pauses
+# After a transaction of work in the background comes a pause, in lengths of it, for this time after a write of others.
+_PAUSES: Final = 2.0
+_POSTGRES_PAUSES: Final = 1.0
+_OTHERS_SECONDS: Final = 1.0
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
 # Classes of SQLSTATE that mean "unavailable" (PostgreSQL, appendix A): connection exception, transaction rollback,
 # insufficient resources, operator intervention, lock not available, read-only transaction (the server was the primary
@@ -141,9 +143,9 @@ class Database:
     async def work(self, scope: RlsScope, unit: Unit[_T]) -> tuple[_T, float]:
         """Run work in the background in a transaction of its own; return its result, and its cost for a `Portion`.
 
-        On SQLite, `unit` runs on a thread, so that the lock of the writer is held for its statements alone: it may wait
-        for nothing else. After it, and while others write, comes a pause, so that uploads have most of the writer's
-        time. If the caller is cancelled, the unit still completes or is undone as a whole.
+        After it, and while others write, comes a pause, so that uploads have most of the database's time. On SQLite,
+        `unit` runs on a thread, so that the lock of the writer is held for its statements alone: it may wait for
+        nothing else. If the caller is cancelled, the unit still completes or is undone as a whole.
 
         Raise `Conflict`, `DatabaseUnavailable`.
         """
@@ -151,7 +153,10 @@ class Database:
             began = time.monotonic()
             async with self.transaction(scope) as connection:
                 result = await unit(connection)
-            return result, time.monotonic() - began
+            now = time.monotonic()
+            if now - self._others_wrote_at < _OTHERS_SECONDS:
+                await asyncio.sleep((now - began) * _POSTGRES_PAUSES)
+            return result, now - began
         async with self._background:
             async with self._writer, _translating_errors():
                 done = await self._worker.run(unit)
@@ -189,8 +194,7 @@ class Database:
         Raise `Conflict`, `DatabaseUnavailable`.
         """
         try:
-            if self._writer is not None:
-                self._others_wrote_at = time.monotonic()
+            self._others_wrote_at = time.monotonic()
             if self._groups is not None and statement.batch is not None:
                 return await self._groups.commit(statement, values)
             return await self._driver.fetch(statement, values, writes=True)

@@ -6,20 +6,10 @@ it for lists. So every number is exact whatever crashes, and no upload waits for
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Executable,
-    FromClause,
-    Integer,
-    Select,
     and_,
-    bindparam,
-    cast,
-    delete,
     exists,
     func,
     insert,
@@ -27,9 +17,8 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from sluice.db.deltas import Deltas, add_up
 from sluice.db.schema import contexts, files, jobs, plan_usage, tenants, usage_days, usage_deltas, webhook_endpoints
 from sluice.db.sql import AnyRow, Connection, load_now, month
 from sluice.usage.record import MOST_COUNTED, Backlog, Grouping, UsageRow
@@ -38,6 +27,8 @@ UPLOAD: Final = "upload"
 DOWNLOAD: Final = "download"
 _REJECTED: Final = "rejected:"  # and the reason code
 _KEY: Final = ("tenant_id", "day", "context_key", "kind")
+_NUMBERS: Final = ("number", "bytes")
+_DELTAS: Final = Deltas(usage_deltas, _KEY, _NUMBERS)
 ANY_DELTA: Final = exists(select(usage_deltas.c.delta_id))
 
 
@@ -73,46 +64,12 @@ async def add_uploads(connection: Connection, tenant_id: str, day: str, context_
 
 async def fold(connection: Connection, limit: int) -> int:
     """Move the oldest deltas, at most `limit`, into the sums; return how many. Any number of workers may."""
-    if connection.dialect.name == "sqlite":  # which has no DELETE inside a query, and one writer
-        deltas = (await connection.execute(_OLDEST, {"most": limit})).all()
-        if deltas:
-            await connection.execute(_FORGET, {"last": max(delta.last for delta in deltas)})
-    else:
-        deltas = (await connection.execute(_TAKE, {"most": limit})).all()
-    # In one order, so that two workers cannot deadlock.
+    deltas = await _DELTAS.take(connection, limit)
     found = sorted(deltas, key=lambda delta: tuple(getattr(delta, name) for name in _KEY))
     if found:
-        values = [{name: getattr(delta, name) for name in (*_KEY, "number", "bytes")} for delta in found]
-        await connection.execute(_adding(connection.dialect.name), values)
+        rows = [{name: getattr(delta, name) for name in (*_KEY, *_NUMBERS)} for delta in found]
+        await add_up(connection, usage_days, _NUMBERS, rows)
     return sum(delta.deltas for delta in deltas)
-
-
-def _summed(deltas: FromClause, *more: ColumnElement[Any]) -> Select[Any]:
-    """Return the query for the sums of the deltas of each key."""
-    key = [deltas.c[name] for name in _KEY]
-    sums = [cast(func.sum(deltas.c[name]), BigInteger).label(name) for name in ("number", "bytes")]
-    return select(*key, *sums, func.count().label("deltas"), *more).group_by(*key)
-
-
-_FIRST: Final = (
-    select(usage_deltas).order_by(usage_deltas.c.delta_id).limit(bindparam("most", type_=Integer)).subquery()
-)
-_OLDEST: Final = _summed(_FIRST, func.max(_FIRST.c.delta_id).label("last"))
-_FORGET: Final = delete(usage_deltas).where(usage_deltas.c.delta_id <= bindparam("last"))
-_IDS: Final = select(usage_deltas.c.delta_id).order_by(usage_deltas.c.delta_id).limit(bindparam("most", type_=Integer))
-_TAKE: Final = _summed(
-    delete(usage_deltas)
-    .where(usage_deltas.c.delta_id.in_(_IDS.with_for_update(skip_locked=True)))
-    .returning(*(usage_deltas.c[name] for name in _KEY), usage_deltas.c.number, usage_deltas.c.bytes)
-    .cte("taken")
-)
-
-
-@cache
-def _adding(dialect: str) -> Executable:
-    upsert = (sqlite_insert if dialect == "sqlite" else postgres_insert)(usage_days)
-    add_up = {name: usage_days.c[name] + upsert.excluded[name] for name in ("number", "bytes")}
-    return upsert.on_conflict_do_update(index_elements=list(_KEY), set_=add_up)
 
 
 async def load_plan(connection: Connection, tenant_id: str) -> Mapping[str, Any] | None:
