@@ -120,7 +120,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setenv("HOME", str(tmp_path))  # where the library looks for the file
     with monkeypatch.context() as preloading:
         preloading.setenv("LD_PRELOAD", str(library))
-        preloading.setenv("FAKETIME_NO_CACHE", "1")
+        preloading.setenv("FAKETIME_CACHE_DURATION", "1")  # seconds
         preloading.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
         preloading.setenv("DONT_FAKE_MONOTONIC", "1")
         PARENT.set_forkserver_preload([*PRELOADED, "tests.long.sleep"])

@@ -64,7 +64,7 @@ class Jobs:
     async def export(self, by: AuditAction, wanted: FileFilter, kind: ExportFormat) -> Job:
         """Create a job that writes the metadata of the files that meet `wanted` now. Raise `TooManyJobs`.
 
-        If the clock of another server is ahead, files that it stores a moment later may be listed, too; none is left out.
+        If another server's clock is ahead, files that it stores a moment later may be listed, too; none is left out.
         """
         async with self._database.reading(by.tenant_id) as connection:
             newest = await file_rows.newest_id(connection, by.tenant_id)
