@@ -32,8 +32,8 @@ _PORTION_SECONDS: Final = 0.007  # of a processor, that one takes
 _BUSY_FACTOR: Final = 4  # how many times as long it may take by the clock
 _FEWEST_ROWS: Final = 25  # of one, also the first
 # After a transaction of work in the background comes a pause, in lengths of it, for this time after a write of others.
-_PAUSES: Final = 2.0
-_POSTGRES_PAUSES: Final = 1.0
+_PAUSES: Final = 1.0
+_POSTGRES_PAUSES: Final = 2.0
 _OTHERS_SECONDS: Final = 1.0
 _NO_URL: Final = "expected postgresql://user:password@host/name or sqlite:///path"
 # Classes of SQLSTATE that mean "unavailable" (PostgreSQL, appendix A): connection exception, transaction rollback,
