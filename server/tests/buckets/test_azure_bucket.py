@@ -42,5 +42,9 @@ def test_revoked_token_makes_uploads_fail_and_loses_nothing(deployments: Deploym
         assert httpx.get(link).content == TEXT
         # The store may be left alone for a moment after its failures.
         assert until(lambda: client.upload("a.zzz", LARGE, context=context).status_code == 201, 30)
-        assert len(azurite.keys(container, include="uncommittedblobs")) == 2
+        # without the object of a probe that is under way
+        left = [
+            key for key in azurite.keys(container, include="uncommittedblobs") if not key.startswith(".sluice-probe")
+        ]
+        assert len(left) == 2
         assert token not in service.log.read_text()

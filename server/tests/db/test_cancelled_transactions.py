@@ -19,12 +19,16 @@ _STEPS = 60
 """Of the event loop, after which the caller is cancelled: some find the transaction at each of its statements."""
 
 
-async def test_cancelled_transaction_leaves_no_lock_and_no_fault(migrated: Migrated, tmp_path: Path) -> None:
+async def test_cancelled_transaction_leaves_no_lock_and_no_fault(
+    migrated: Migrated, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """SQLite closes a connection whose cursors are still open later, when these are collected."""
     faults: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
     url = migrated.sqlite(tmp_path)
     database, other = Database(url), Database(url)
+    gc.freeze()  # a collection then takes no second for all that other tests left
+    request.addfinalizer(gc.unfreeze)
 
     async def read_and_write() -> None:
         async with database.transaction("ten_1") as connection:
