@@ -82,7 +82,7 @@ def _compared(
     `begin` returns whether its first part, the job, is done; `is_over` whether the rest is, too.
     """
     figures: dict[str, Any] = {}
-    with running_store(folder, "s3") as store, running_postgres(folder / "postgres") as postgres:
+    with running_store(folder, "s3") as store, running_postgres(folder / "postgres", as_operated=True) as postgres:
         makers: Mapping[str, Callable[[], Filled]] = {
             "postgresql": lambda: PostgresRows(postgres, postgres.createdb()),
             "sqlite": lambda: SqliteRows(folder / "sqlite" / "sluice.db"),

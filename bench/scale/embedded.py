@@ -27,7 +27,7 @@ def measure(folder: Path, *, uploads: int, checkout: str) -> dict[str, Any]:
     With `checkout`, that of its SQLite and local store, too.
     """
     with (
-        running_postgres(folder / "postgres", durable=True) as postgres,
+        running_postgres(folder / "postgres", as_operated=True) as postgres,
         running_store(folder, "s3") as store,
         running_sluice(folder / "server", postgres.createdb(), **store.settings) as server,
         running_sluice(folder / "embedded", f"sqlite:///{folder / 'embedded.db'}") as embedded,

@@ -33,7 +33,7 @@ _MANY = 16
 def measure(folder: Path) -> dict[str, Any]:
     """Return the reservations a second of each arrangement."""
     figures: dict[str, Any] = {"load_before": os.getloadavg()[0]}
-    with running_postgres(folder / "postgres", durable=True) as postgres:
+    with running_postgres(folder / "postgres", as_operated=True) as postgres:
         for servers, many in itertools.product((1, 2, 4), (False, True)):
             rate, milliseconds = asyncio.run(_rate(postgres.createdb(), servers, _MANY if many else 1))
             name = f"{servers} servers, {_MANY if many else 1} contexts"

@@ -1,4 +1,4 @@
-"""Pages of the file list on both databases: complete, and read through the index of their filter."""
+"""Pages of lists on both databases, complete and read through the index of their filter, and so is what is purged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,3 +92,23 @@ async def test_history_of_a_thing_is_read_from_an_index(tables: Database) -> Non
         plan = str((await connection.exec_driver_sql(f"{explain} {statement}", parameters)).all())
     assert "ix_audit_events_by_target" in plan
     assert plan.count("TEMP B-TREE") <= 1  # the rows of the page, not all that were found
+
+
+async def test_files_to_purge_are_read_from_an_index_in_order(tables: Database) -> None:
+    async with tables.transaction(ALL_TENANTS) as connection:
+        await connection.execute(text("ANALYZE"))
+    with _record_statements(tables) as statements:
+        async with tables.transaction(ALL_TENANTS) as connection:
+            await repository.lock_due_purges(connection, 100)
+            await repository.load_waiting_times(connection, "purge", 100)
+    found = [(statement, parameters) for statement, parameters in statements if "files.due_at" in statement]
+    assert len(found) == 6
+    async with tables.reading(ALL_TENANTS) as connection:
+        if not tables.is_sqlite:
+            for name in ("seqscan", "bitmapscan"):
+                await connection.execute(text(f"SET LOCAL enable_{name} = off"))
+        for statement, parameters in found:
+            explain = "EXPLAIN QUERY PLAN" if tables.is_sqlite else "EXPLAIN"
+            plan = str((await connection.exec_driver_sql(f"{explain} {statement}", parameters)).all())
+            assert "ix_files_due" in plan
+            assert "TEMP B-TREE" not in plan and "Sort" not in plan, plan  # noqa: PT018  (of the two databases)

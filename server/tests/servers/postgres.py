@@ -19,7 +19,7 @@ ROLE: Final = "sluice_service"
 """The role of a service with two roles; only migrations grant anything to it."""
 
 # Fast and not durable: the data lives as long as one test run.
-_DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+_OPERATED = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "autovacuum": "on"}
 _OPTIONS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -86,13 +86,14 @@ def running_postgres(
     port: int | None = None,
     identity: tuple[bytes, bytes] | None = None,
     trusted: bytes | None = None,
-    durable: bool = False,
+    as_operated: bool = False,
 ) -> Iterator[Postgres]:
     """Run a server with its log in `folder` until the block ends; skip the test when PostgreSQL is not installed.
 
     With an `identity` (certificate and private key, PEM) it offers TLS. With a `trusted` certificate, `ROLE` can log in
     only with that certificate or one signed by it. The data are in `folder` too, except under root: initdb refuses
-    root, and the user `postgres` cannot enter pytest's folders. Commits reach the disk only if it is `durable`.
+    root, and the user `postgres` cannot enter pytest's folders. Commits reach the disk, and rows are vacuumed, only if
+    it runs `as_operated`.
     """
     programs = programs_of()
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +103,7 @@ def running_postgres(
         make = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         run([*drop, str(programs / "initdb"), "-D", str(data), *make])
         server = Postgres(port or free_port(), programs)
-        settings = {**_OPTIONS, **(_DURABLE if durable else {})}
+        settings = {**_OPTIONS, **(_OPERATED if as_operated else {})}
         if identity is not None:
             settings |= _tls(data, identity, as_user)
         if trusted is not None:

@@ -49,7 +49,7 @@ _DUE_PURGES = (
         files.c.state,
         files.c.held_at,
     )
-    .where(_IS_DUE_TO_PURGE)
+    .where(files.c.state == bindparam("its_state"), files.c.due_at <= now())
     .order_by(files.c.due_at)
     .limit(bindparam("most", type_=Integer))
     .with_for_update(skip_locked=True)
@@ -88,11 +88,16 @@ async def expired_test_files(
 
 
 async def lock_due_purges(connection: AsyncConnection, limit: int) -> Sequence[AnyRow]:
-    """Lock files whose object is due to be deleted, the longest due first, and return them with `held_at`.
+    """Lock files whose object is due to be deleted, of each state the longest due first; return them with `held_at`.
 
     Any number of workers may: each row goes to one of them.
     """
-    return (await connection.execute(_DUE_PURGES, {"most": limit})).all()
+    found: list[AnyRow] = []
+    # A state at a time: the index then has the rows in order, and nothing sorts all that wait.
+    for state in _WAIT_FOR_PURGE:
+        if len(found) < limit:
+            found += await connection.execute(_DUE_PURGES, {"its_state": state, "most": limit - len(found)})
+    return found
 
 
 async def lock_held_contexts(
@@ -206,8 +211,11 @@ async def load_waiting_times(connection: AsyncConnection, queue: WorkQueue, limi
     Reads only the indexes of leases and due rows.
     """
     states, since = _QUEUES[queue]
-    query = select(since, now()).where(files.c.state.in_(states), since <= now()).order_by(since)
-    return [present - due for due, present in (await connection.execute(query.limit(limit))).all()]
+    found: list[timedelta] = []
+    for state in states:  # of each the first: the index has them in order
+        query = select(since, now()).where(files.c.state == state, since <= now()).order_by(since).limit(limit)
+        found += [present - due for due, present in await connection.execute(query)]
+    return sorted(found, reverse=True)[:limit]
 
 
 async def find_overdue(connection: AsyncConnection, limit: int) -> Sequence[AnyRow]:
