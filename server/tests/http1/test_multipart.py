@@ -21,6 +21,7 @@ END = f"--{BOUNDARY}--\r\n".encode()
 AMBIGUOUS = ['; name="b"', '; filename="x"; filename="y"', "; filename=\"x\"; filename*=UTF-8''y", " junk"]
 AMBIGUOUS += ["; filename*=latin1''y", "; filename*=UTF-8''%ff"]
 FURTHER_LINES = ['Content-Disposition: form-data; name="b"', "Content-Transfer-Encoding: base64", f"X: {'y' * 5000}"]
+FURTHER_LINES += ["\nX: y", "X: y\nZ: y", "X: y\rZ: y", "X : y", "\x0bX: y"]
 
 
 async def chunks(body: bytes, size: int) -> AsyncIterator[bytes]:
@@ -86,8 +87,9 @@ async def test_file_names_are_decoded_as_clients_encode_them(sent: str, read: st
     ],
 )
 async def test_ambiguous_body_is_malformed(body: bytes) -> None:
-    with pytest.raises(Malformed):
-        await parts_of(body, 4096)
+    for size in (1, 8192):
+        with pytest.raises(Malformed):
+            await parts_of(body, size)
 
 
 @each_row("size", [1, 5, 4096])

@@ -7,16 +7,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from sqlalchemy import insert, select
 
 from sluice.buckets import Bucket
 from sluice.db.database import Database
+from sluice.db.rls import ALL_TENANTS
+from sluice.db.schema import jobs
 from sluice.files import lifecycle
 from sluice.files import repository as file_rows
+from sluice.kit.clock import utc_now
 from sluice.storage import ObjectStore, StoreUnavailable
 from sluice.storage.local.store import LocalStore
 from sluice.worker import job, runner
 from sluice.worker.job import JobContext
 from sluice.worker.jobs import move_objects
+from sluice.worker.jobs.bulk import BulkJobs
 from sluice.worker.jobs.expiry import fence_expired_leases
 from sluice.worker.jobs.housekeeping import StalePartsSweep
 from sluice.worker.jobs.move_objects import ObjectMove
@@ -24,7 +29,7 @@ from sluice.worker.jobs.purge import purge_objects
 from sluice.worker.jobs.store_audit import BEFORE_BUCKETS, AuditFinding, Position, StoreAudit
 from tests.db.migrated import Migrated
 from tests.db.rows import add_file, add_tenant
-from tests.worker.environment import OTHER_KEYRING, LogRecorder, WorkerEnvironment
+from tests.worker.environment import NOW, OTHER_KEYRING, LogRecorder, WorkerEnvironment
 
 
 class Row(NamedTuple):
@@ -213,6 +218,31 @@ async def test_jobs_run_when_the_backlog_cannot_be_measured(
     monkeypatch.setattr(file_rows, "load_waiting_times", breaks)
     await runner.run(environment.context, pause_seconds=0.001, stop=stop, jobs={"stops": stops})
     assert log.failed == [{"job": "backlog"}]
+
+
+async def test_an_export_into_a_full_store_is_no_defect_and_stays_due(
+    environment: WorkerEnvironment, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = dict.fromkeys(("done", "skipped", "generation", "failures"), 0)
+    texts = {"position": "", "actor_id": "a", "actor_name": "a", "via": "api_key"}
+    job = {"job_id": "job_1", "tenant_id": "ten_1", "kind": "export", "state": "waiting"}
+    params = {"params": {"filter": {}, "format": "csv"}, "created_at": NOW, "due_at": NOW}
+    async with environment.database.transaction(ALL_TENANTS) as connection:
+        await connection.execute(insert(jobs).values(job | params | numbers | texts))
+
+    async def is_full(*_arguments: object, **_options: object) -> None:
+        raise StoreUnavailable("full")
+
+    monkeypatch.setattr(LocalStore, "put", is_full)
+    platform = environment.stores.platform
+    exports = BulkJobs(
+        environment.database, platform, purge_after=timedelta(0), two_persons=False, pause_seconds=0, clock=utc_now
+    )
+    assert await exports.one_step() == 1
+    assert log.failed == []
+    async with environment.database.reading(ALL_TENANTS) as connection:
+        state, position, due_at = (await connection.execute(select(jobs.c.state, jobs.c.position, jobs.c.due_at))).one()
+    assert (state, position, due_at > utc_now()) == ("running", "", True)
 
 
 async def test_a_secret_that_cannot_be_opened_makes_its_bucket_unavailable(environment: WorkerEnvironment) -> None:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from multipart import MultipartError, MultipartSegment, PushMultipartParser
+from multipart import MultipartError, MultipartSegment, ParserError, PushMultipartParser
 
 from sluice.errors import Malformed
 
 _MAX_PARTS: Final = 32
 _MAX_HEADER_BYTES: Final = 4096
+_HEADER_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*")
 _BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 _PARAMETER: Final = re.compile(r""";[ \t]*([A-Za-z0-9*_-]+)=("(?:[^"\\\r\n]|\\.)*"|[^\s;"\\]+)[ \t]*""")
 _EXTENDED: Final = re.compile(r"(?i:utf-8)'[A-Za-z0-9-]*'((?:[A-Za-z0-9!#$&+.^_`|~-]|%[0-9A-Fa-f]{2})+)")
@@ -73,6 +74,15 @@ def filename_in(disposition: str) -> str | None:
         return name
 
 
+class _Parser(PushMultipartParser):
+    """The parser, with one reading of the lines of a header: it strips names, and misses most lone line feeds."""
+
+    def _on_segment_headerline(self, line: bytes) -> None:
+        if not _HEADER_LINE.fullmatch(line):
+            raise ParserError("Malformed segment header")
+        super()._on_segment_headerline(line)
+
+
 async def read_parts(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[Event]:
     """Yield the parts of `body` as they come: a `PartStart`, its bytes in chunks, a `PartEnd`.
 
@@ -81,7 +91,7 @@ async def read_parts(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator
     """
     opening = b"--" + boundary.encode()
     closing = b"\r\n" + opening + b"--"
-    parser = PushMultipartParser(
+    parser = _Parser(
         boundary, max_header_size=_MAX_HEADER_BYTES, max_header_count=8, max_segment_count=_MAX_PARTS, strict=True
     )
     # The parser is strict about what stands around the first and the last boundary only if that comes in a chunk of its

@@ -26,7 +26,7 @@ from sluice.jobs.job import filter_from_json
 from sluice.kit.clock import Clock
 from sluice.kit.failpoints import failpoint
 from sluice.observe.log import log
-from sluice.storage import ObjectStore
+from sluice.storage import ObjectStore, StoreError
 from sluice.tenants import repository as tenant_rows
 from sluice.worker.job import Step, error_boundary, repeat, run_until
 from sluice.worker.jobs import exports
@@ -213,7 +213,11 @@ class BulkJobs:
         return file_ids, file_ids[-1] if len(file_ids) < len(found) else position
 
     async def _export_files(self, job: Job) -> None:
-        part = await exports.write_part(self._database, self._store, job)
+        try:
+            part = await exports.write_part(self._database, self._store, job)
+        except StoreError as fault:  # the job is due again when its lease ends
+            log.warning("export_put_off", job_id=job.job_id, tenant_id=job.tenant_id, fault=str(fault))
+            return
         result: dict[str, Any] = {"parts": [*(job.result or {}).get("parts", ())]}
         if part.key is not None:
             result["parts"].append((part.key, part.size))
@@ -224,7 +228,8 @@ class BulkJobs:
                 await self._note(connection, job, Step(part.files, 0, part.position), result)
         except _Overtaken:
             if part.key is not None:
-                await self._store.delete(part.key)
+                with suppress(StoreError):  # then `sweep_exports` deletes it
+                    await self._store.delete(part.key)
             raise
         failpoint("job.step")
 
