@@ -103,8 +103,8 @@ class Settings(BaseSettings):
     )
     trusted_proxies: Names = Field(
         (),
-        description="Addresses or networks, comma-separated, of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` "
-        "are trusted. Empty: none.",
+        description="Addresses or networks, comma-separated, of proxies whose `X-Forwarded-For` and "
+        "`X-Forwarded-Proto` are trusted. Empty: none.",
     )
 
     docs: bool = Field(
@@ -580,7 +580,8 @@ class Settings(BaseSettings):
         optional = [name for name in self.scanner if _ENGINE.fullmatch(name) and name != "builtin"]
         if stray := [name for name in self.scanner_optional if name not in optional]:
             raise ValueError(
-                f"SLUICE_SCANNER_OPTIONAL: expected clamd, yara or icap:NAME of SLUICE_SCANNER; found {', '.join(stray)}"
+                f"SLUICE_SCANNER_OPTIONAL: expected clamd, yara or icap:NAME of SLUICE_SCANNER; found "
+                f"{', '.join(stray)}"
             )
         if stray := [name for name in self.icap_reqmod if name not in self.icap_addresses]:
             raise ValueError(f"SLUICE_ICAP_REQMOD: expected names of SLUICE_ICAP; found {', '.join(stray)}")

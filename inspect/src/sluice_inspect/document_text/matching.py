@@ -47,8 +47,8 @@ def match_text(fd: int, filename: str, question: bytes, ocr: Ocr | None = None) 
     """Return what the text of the file behind `fd` answers to a question in JSON, or `why` there is no text.
 
     `found` are the numbers of the words that it contains, `words` counts all of them, `languages` are codes, the most
-    frequent first, `date` is the newest behind a label, `identifiers` counts each kind, `cut` says whether there is more
-    text than is read, and `ocr_pages` counts the pictures and pages that were read by OCR.
+    frequent first, `date` is the newest behind a label, `identifiers` counts each kind, `cut` says whether there is
+    more text than is read, and `ocr_pages` counts the pictures and pages that were read by OCR.
     """
     with Source(fd) as source:
         try:

@@ -92,7 +92,7 @@ def parts_of(page: Page) -> list[Part]:
 
 
 def connected(found: NDArray[np.int64], columns: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the groups of cells that touch each other; `found` are rows and columns on a grid with `columns` columns."""
+    """Yield the groups of cells that touch each other; `found` are rows and columns on a grid of `columns` columns."""
     wide = columns + 1  # places in one number, with a column between the last and the first of two rows
     left = set((found[:, 0] * wide + found[:, 1]).tolist())
     neighbours = [dy * wide + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1)]

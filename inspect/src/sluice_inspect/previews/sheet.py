@@ -22,7 +22,7 @@ _LETTER: Final = 1 / 85  # the same
 _SMALLEST: Final = 7  # pixels; smaller letters cannot be read
 _LINE: Final = 1.3  # times the size of the letters
 _TAB: Final = "    "
-# Pillow's own font has the letters of Latin. Others are looked for in the folders of the system, in this order.
+# Pillow's own font has the letters of Latin. Others come from the folders of the system, the first that has them.
 _FURTHER_FONTS: Final = (
     "DejaVuSans.ttf",  # Latin, Greek, Cyrillic, Hebrew, Arabic and more
     "DroidSansFallbackFull.ttf",  # Chinese, Japanese, Korean

@@ -23,7 +23,7 @@ _PICTURE: Final = base64.b64decode(
 
 
 async def try_ocr(sandbox: Sandbox) -> str:
-    """Have a locked worker read a small picture by OCR. Return what is wrong, or nothing, also where none is installed."""
+    """Have a locked worker read a small picture by OCR. Return what is wrong, or nothing, also without OCR."""
     installed = find_installed()
     if installed is None:
         return ""

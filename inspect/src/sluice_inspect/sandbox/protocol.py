@@ -16,8 +16,8 @@ from sluice_inspect.sandbox.sealed import Sealed
 # `hash_members_weak` its MD5 and SHA-1 as well. `preview_200` and `preview_1200` write the pixels of a preview whose
 # longer side has at most 200 or 1,200. The `sanitise` jobs write what is left of the file without what they name.
 # `match_text` answers the question in the shared buffer about the text of the file. `read_kind_terms` returns the words
-# of an example of a kind of documents, `learn_kind` what the examples in the file have in common, and `compare_kind` how
-# alike the file is to the kind in the shared buffer.
+# of an example of a kind of documents, `learn_kind` what the examples in the file have in common, and `compare_kind`
+# how alike the file is to the kind in the shared buffer.
 Job = Literal[
     "check",
     "check_legible",

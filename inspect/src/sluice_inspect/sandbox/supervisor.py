@@ -117,7 +117,7 @@ class Supervisor:
     async def spawn(self, level: Level, *, unloaded: bool = False, ocr: Sequence[str] = ()) -> Worker:
         """Return a new worker, confined to `level`; `unloaded`, it need not have a parser. Raise `WorkerUnavailable`.
 
-        With `ocr`, it has loaded the models of OCR for languages of these names. If cancelled, no worker is left behind.
+        With `ocr`, it has loaded the models of OCR for languages of these names. If cancelled, it leaves no worker.
         """
         try:
             ours, theirs = socket.socketpair()

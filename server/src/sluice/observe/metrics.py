@@ -72,8 +72,8 @@ STAGE_SECONDS: Final = Histogram(
 )
 ENGINE_SECONDS: Final = Histogram(
     "sluice_engine_scan_seconds",
-    "Seconds by scanner, if there are several, for files whose verdict was not cached; `scan` of `sluice_stage_seconds` "
-    "is the time of all.",
+    "Seconds by scanner, if there are several, for files whose verdict was not cached; `scan` of "
+    "`sluice_stage_seconds` is the time of all.",
     ("engine",),
     buckets=_FINE,
     registry=REGISTRY,

@@ -109,7 +109,7 @@ class ContentLinks:
             with self._link(token).reading() as content:
                 yield content
             return
-        if not (number.isascii() and number.isdecimal() and len(number) <= 2 and token.isprintable()):  # noqa: PLR2004  (64 processes at most)
+        if not (number.isascii() and number.isdecimal() and len(number) <= 2 and token.isprintable()):  # noqa: PLR2004
             raise NotFound
         try:
             async with asyncio.timeout(_SECONDS):

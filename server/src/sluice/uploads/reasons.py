@@ -250,8 +250,8 @@ WORDS: Final = MappingProxyType(
         ),
         Reason.SCAN_INCOMPLETE: Words(
             "the file could not be scanned completely",
-            "The scanner could not look at all of the file: a size or recursion limit. Unscanned is never clean. Or not "
-            "all files in it could be compared with a deny list: the report names the check `hash_list`.",
+            "The scanner could not look at all of the file: a size or recursion limit. Unscanned is never clean. Or "
+            "not all files in it could be compared with a deny list: the report names the check `hash_list`.",
             check="malware",
             advice="make_smaller",
         ),
@@ -284,7 +284,8 @@ WORDS: Final = MappingProxyType(
         Reason.MISSING_TEXT: Words(
             "something is missing in the text of the document",
             "The text of the document does not contain what the context's policy text asks for, has fewer words, or "
-            "cannot be read, as that of a scan without OCR. The report has the names of what is missing, never the text.",
+            "cannot be read, as that of a scan without OCR. The report has the names of what is missing, never the "
+            "text.",
             check="policy.text",
         ),
         Reason.FORBIDDEN_TEXT: Words(
@@ -312,8 +313,8 @@ WORDS: Final = MappingProxyType(
         Reason.WRONG_DOCUMENT_KIND: Words(
             "the document is unlike those that are expected",
             "The words and the layout of the document are less like the context's examples than its policy "
-            "document_kind asks for, or it has no text to compare, as a scan. The report has words of the examples that "
-            "it shares and lacks, never others.",
+            "document_kind asks for, or it has no text to compare, as a scan. The report has words of the examples "
+            "that it shares and lacks, never others.",
             check="policy.document_kind",
         ),
     }

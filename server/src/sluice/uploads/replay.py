@@ -51,13 +51,15 @@ WHY: Final[Mapping[Unknown, str]] = MappingProxyType(
         Unknown.NOT_RECEIVED: "The file was rejected before all of its bytes had come.",
         Unknown.NOT_EXAMINED: "The file was rejected before its content was examined.",
         Unknown.NOT_SCANNED: "The file was not scanned for malware: the scan was off, or another check rejected it.",
-        Unknown.NOT_MEASURED: "What policies need was not measured: by an earlier release, or with the policy legible off.",
+        Unknown.NOT_MEASURED: "What policies need was not measured: by an earlier release, or with the policy "
+        "legible off.",
         Unknown.NOT_SEARCHED: "Not all of the file could be searched for active content, and none was found.",
         Unknown.NOT_COMPARED: "Duplicates were not searched: the policy duplicates was off.",
         Unknown.DUPLICATE_CHANGED: "An earlier upload of the same bytes would be judged otherwise.",
         Unknown.RATE_LIMIT: "A change of the rate limit cannot be replayed: it depends on when uploads come.",
         Unknown.ROOM_TAKEN: "Another upload took the last room of the quota while this one was judged.",
-        Unknown.NOT_ASKED: "The external check was not asked, or at another URL: what it says of the file is not known.",
+        Unknown.NOT_ASKED: "The external check was not asked, or at another URL: what it says of the file is not "
+        "known.",
         Unknown.NOT_ANSWERED: "The external check gave no answer.",
         Unknown.NOT_SANITISED: "The file was not sanitised as these rules ask for: what would be left is not known.",
         Unknown.NOT_READ: "The text of the document was not read, or not searched for all that the policy text names.",

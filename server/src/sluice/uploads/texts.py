@@ -1,5 +1,4 @@
-"""What the text of a document contains, and how alike it is to examples: asked of the locked child by the policies `text`
-and `document_kind`, which alone need it.
+"""What the text of a document contains, and how alike it is to examples: asked by the policies text and document_kind.
 
 The text stays in the child. What comes back are names of what was searched, counts, codes of languages and an age, or
 a score and the numbers of words that several examples have.

@@ -218,8 +218,8 @@ def rotate_check_secret(
 
 
 examples = group_of(
-    "Add, list and remove examples of the documents that a context expects. Its policy document_kind compares files with "
-    "them."
+    "Add, list and remove examples of the documents that a context expects. Its policy document_kind compares files "
+    "with them."
 )
 group.add_typer(examples, name="examples")
 _ALIKE: Final = {

@@ -149,8 +149,8 @@ def _check_layout(
         if data_end < next_start != end.directory and not _is_left_out_descriptor(source, member, data_end, next_start):
             raise Unsafe(
                 Finding.ARCHIVE_UNSAFE,
-                f"{next_start - data_end} bytes behind member {member.name!r} belong to none: readers that go from member"
-                " to member end there",
+                f"{next_start - data_end} bytes behind member {member.name!r} belong to none: readers that go from "
+                "member to member end there",
             )
         gap_bytes += next_start - data_end
     _refuse_hidden_member(source, 0, starts[0])

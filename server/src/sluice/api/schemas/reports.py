@@ -142,7 +142,8 @@ class TextOut(ResponseBody):
     age_days: int | None = Field(description="Days since the newest date behind a label; null if none was found.")
     identifiers: dict[str, int] = Field(description="How many numbers of each kind that the policy names are in it.")
     is_cut: bool = Field(
-        description="Whether it has more text than was read: more than 1,000,000 characters, or more pages than OCR reads."
+        description="Whether it has more text than was read: more than 1,000,000 characters, or more pages than OCR "
+        "reads."
     )
     ocr_pages: int = Field(
         0,
