@@ -62,10 +62,13 @@ class FakeBatchStore(FakeStore):
     def __init__(self) -> None:
         super().__init__()
         self.batches: list[list[str]] = []
+        self.fault: Exception | None = None  # of every request
 
     async def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
         self.batches.append([key for key in keys if without_preview(key) == key])
         assert len(keys) == 3 * len(self.batches[-1])
+        if self.fault is not None:
+            raise self.fault
         return {key: str(self.faults[key]) for key in keys if key in self.faults}
 
 
@@ -305,6 +308,16 @@ async def test_purge_claims_files_and_deletes_objects_by_many_and_rows_in_small_
     assert (store.batches, memory.portions) == ([["key-f1", "key-f2", "key-f3", "key-f4", "key-f5"]], [2, 2, 1])
     memory.add(*(f"f{number}" for number in range(5030)))
     assert [await purge_objects(memory.context) for _ in range(3)] == [5000, 30, 0]
+
+
+async def test_a_bucket_that_fails_gets_one_request_of_a_round_and_others_are_purged(memory: Memory) -> None:
+    failing, other = FakeBatchStore(), FakeBatchStore()
+    failing.fault = StoreUnavailable("away")
+    memory.buckets = {"bkt_1": failing, "bkt_2": other}
+    memory.add(*(f"f{number}" for number in range(1200)), bucket="bkt_1")
+    memory.add("f", bucket="bkt_2")
+    assert await purge_objects(memory.context) == 1201
+    assert (len(failing.batches), memory.purged) == (1, ["f"])
 
 
 async def test_purge_keeps_the_rows_of_objects_that_a_batch_did_not_delete(memory: Memory) -> None:

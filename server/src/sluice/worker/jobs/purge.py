@@ -20,24 +20,25 @@ _BATCH: Final = 500
 _BATCHES: Final = 10  # of a round, which other jobs wait for
 _TRY_AGAIN: Final = timedelta(minutes=5)
 _DELETES_AT_ONCE: Final = 8
+_BucketKey = tuple[str, str | None]  # a tenant, and its bucket; None: the platform's
 
 
 async def purge_objects(context: JobContext) -> int:
     """Delete objects that are due and the rows of their files; return how many were due.
 
     Files under a legal hold are put off. Objects of a bucket that fails are due again in five minutes; other
-    buckets are purged.
+    buckets are purged. Such a bucket gets one request of the round, however many of its files are due.
     """
-    total = 0
+    total, failed = 0, dict[_BucketKey, StoreError]()
     for _ in range(_BATCHES):
-        due = await _purge_batch(context)
+        due = await _purge_batch(context, failed)
         total += due
         if due < _BATCH:
             break
     return total
 
 
-async def _purge_batch(context: JobContext) -> int:
+async def _purge_batch(context: JobContext, failed: dict[_BucketKey, StoreError]) -> int:
     due: list[AnyRow] = []
     held = 0
     claims = context.database.portion("claim_purges", _BATCH)
@@ -56,13 +57,13 @@ async def _purge_batch(context: JobContext) -> int:
     if not due:
         return held
     failpoint("purge.claimed")
-    by_bucket: dict[tuple[str, str | None], list[AnyRow]] = defaultdict(list)
+    by_bucket: dict[_BucketKey, list[AnyRow]] = defaultdict(list)
     for row in due:
         by_bucket[row.tenant_id, row.storage_config_id].append(row)
     deleted: list[tuple[str, str]] = []
     for (tenant_id, config_id), rows in by_bucket.items():
         with error_boundary("purge_objects", storage_config_id=config_id, tenant_id=tenant_id):
-            gone = await _purge_bucket(context, tenant_id, config_id, rows)
+            gone = await _purge_bucket(context, tenant_id, config_id, rows, failed)
             deleted += [(tenant_id, file_id) for file_id in gone]
     WORKER_PUT_OFF.inc(len(due) - len(deleted))
     purges, start = context.database.portion("purge", _BATCH), 0
@@ -78,17 +79,27 @@ async def _purge_batch(context: JobContext) -> int:
 
 
 async def _purge_bucket(
-    context: JobContext, tenant_id: str, config_id: str | None, rows: Sequence[AnyRow]
+    context: JobContext,
+    tenant_id: str,
+    config_id: str | None,
+    rows: Sequence[AnyRow],
+    failed: dict[_BucketKey, StoreError],
 ) -> Sequence[str]:
-    """Delete the objects of `rows`, all in one bucket; return the ids of the files whose object is gone."""
+    """Delete the objects of `rows`, all in one bucket; return the ids of the files whose object is gone.
+
+    A bucket in `failed` is not asked; one that fails as a whole is added.
+    """
     try:
+        if (tenant_id, config_id) in failed:
+            raise failed[tenant_id, config_id]
         store = context.stores.of(await context.buckets.for_file(tenant_id, config_id))
-        failed = await _delete_many(store, [key for row in rows for key in _keys_of(row)])
+        left = await _delete_many(store, [key for row in rows for key in _keys_of(row)])
     except StoreError as fault:
-        failed = dict.fromkeys((row.object_key for row in rows), str(fault))
-    for reason, files in Counter(failed.values()).items():
+        failed[tenant_id, config_id] = fault
+        left = dict.fromkeys((row.object_key for row in rows), str(fault))
+    for reason, files in Counter(left.values()).items():
         log.warning("purge_put_off", storage_config_id=config_id, tenant_id=tenant_id, files=files, fault=reason)
-    deleted = [row.file_id for row in rows if failed.keys().isdisjoint(_keys_of(row))]
+    deleted = [row.file_id for row in rows if left.keys().isdisjoint(_keys_of(row))]
     if deleted:
         failpoint("purge.removed")
     return deleted
