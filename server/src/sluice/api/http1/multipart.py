@@ -74,7 +74,7 @@ def filename_in(disposition: str) -> str | None:
         return name
 
 
-class _Parser(PushMultipartParser):
+class _Parser(PushMultipartParser):  # type: ignore[misc]  # its library has no types
     """The parser, with one reading of the lines of a header: it strips names, and misses most lone line feeds."""
 
     def _on_segment_headerline(self, line: bytes) -> None:
