@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a make target on every supported Python that is installed: on PATH, or in pyenv. Each has a virtual environment of its own,
 # that of PYTHON the one of VENV. A Python that is not installed is no failure; one whose libraries cannot be installed is.
-# Usage: scripts/pythons.sh [TARGET...]     (default: quick)
+# Usage: scripts/pythons.sh [TARGET...]     (default: quick; with OTHERS=1 without the Python of PYTHON)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 targets=("${@:-quick}")
@@ -28,7 +28,10 @@ for version in 3.11 3.12 3.13 3.14; do
         # A shim of pyenv is on PATH also when its version is not chosen.
         if [ -x "$candidate" ] && "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then python=$candidate; fi
     done
-    if [ "$version" = "$own" ]; then python=${PYTHON:-python3} venv=${VENV:-.venv}; fi
+    if [ "$version" = "$own" ]; then
+        [ -z "${OTHERS:-}" ] || continue
+        python=${PYTHON:-python3} venv=${VENV:-.venv}
+    fi
     if [ -z "$python" ]; then
         printf 'Python %s is not installed: not tried.\n' "$version"
         continue

@@ -174,11 +174,12 @@ def test_ci_ends_at_the_first_step_that_fails_and_prints_how_long_each_took(fail
 _VENVS = ["VENV=.venv", *(f"VENV=.venv-3.{minor}" for minor in (11, 12, 13, 14))]
 
 
-def run_on_pythons(clone: Path, make: str) -> subprocess.CompletedProcess[str]:
+def run_on_pythons(clone: Path, make: str, others: str = "") -> subprocess.CompletedProcess[str]:
     """Run `scripts/pythons.sh` with a Python 3.12 and the one of the tests, and `make` in place of make."""
     add_program(clone, "python3.12", "echo Python 3.12.99")
     add_program(clone, "make", make)
-    return run(clone, "bash", "scripts/pythons.sh", PYENV_ROOT=str(clone / "none"), PYTHON=sys.executable)
+    settings = {"PYENV_ROOT": str(clone / "none"), "PYTHON": sys.executable, "OTHERS": others}
+    return run(clone, "bash", "scripts/pythons.sh", **settings)
 
 
 def test_pythons_runs_the_fast_tests_on_each_python_and_names_those_that_are_missing(clone: Path) -> None:
@@ -192,6 +193,10 @@ def test_pythons_runs_the_fast_tests_on_each_python_and_names_those_that_are_mis
     assert f"--no-print-directory PYTHON={clone}/bin/python3.12 VENV=.venv-3.12 quick" in ran or own == "3.12"
     tried = {line.partition("VENV=")[2] for line in ran if line.endswith("quick")}
     assert completed.stdout.count(" is not installed: not tried.") == 4 - len(tried)
+    (clone / "ran").unlink()
+    completed = run_on_pythons(clone, f'echo "$*" >>{clone}/ran', others="1")
+    others = [line for line in ran if f"PYTHON={sys.executable} " not in line]
+    assert sorted((clone / "ran").read_text().splitlines()) == sorted(others)
 
 
 def test_pythons_fails_clearly_where_the_libraries_cannot_be_installed(clone: Path) -> None:
