@@ -27,7 +27,7 @@ async def test_cancelled_transaction_leaves_no_lock_and_no_fault(
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
     url = migrated.sqlite(tmp_path)
     database, other = Database(url), Database(url)
-    gc.freeze()  # a collection then takes no second for all that other tests left
+    gc.freeze()  # collections then do not traverse what other tests left
     request.addfinalizer(gc.unfreeze)
 
     async def read_and_write() -> None:

@@ -225,10 +225,10 @@ async def test_an_export_into_a_full_store_is_no_defect_and_stays_due(
 ) -> None:
     numbers = dict.fromkeys(("done", "skipped", "generation", "failures"), 0)
     texts = {"position": "", "actor_id": "a", "actor_name": "a", "via": "api_key"}
-    job = {"job_id": "job_1", "tenant_id": "ten_1", "kind": "export", "state": "waiting"}
+    export = {"job_id": "job_1", "tenant_id": "ten_1", "kind": "export", "state": "waiting"}
     params = {"params": {"filter": {}, "format": "csv"}, "created_at": NOW, "due_at": NOW}
     async with environment.database.transaction(ALL_TENANTS) as connection:
-        await connection.execute(insert(jobs).values(job | params | numbers | texts))
+        await connection.execute(insert(jobs).values(export | params | numbers | texts))
 
     async def is_full(*_arguments: object, **_options: object) -> None:
         raise StoreUnavailable("full")

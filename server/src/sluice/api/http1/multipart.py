@@ -75,7 +75,7 @@ def filename_in(disposition: str) -> str | None:
 
 
 class _Parser(PushMultipartParser):  # type: ignore[misc]  # its library has no types
-    """The parser, with one reading of the lines of a header: it strips names, and misses most lone line feeds."""
+    """The parser of the library, which strips the names of headers and misses most lone line feeds; this one refuses both."""
 
     def _on_segment_headerline(self, line: bytes) -> None:
         if not _HEADER_LINE.fullmatch(line):

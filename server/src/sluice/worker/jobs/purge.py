@@ -29,16 +29,16 @@ async def purge_objects(context: JobContext) -> int:
     Files under a legal hold are put off. Objects of a bucket that fails are due again in five minutes; other
     buckets are purged. Such a bucket gets one request of the round, however many of its files are due.
     """
-    total, failed = 0, dict[_BucketKey, StoreError]()
+    total, failing = 0, set[_BucketKey]()
     for _ in range(_BATCHES):
-        due = await _purge_batch(context, failed)
+        due = await _purge_batch(context, failing)
         total += due
         if due < _BATCH:
             break
     return total
 
 
-async def _purge_batch(context: JobContext, failed: dict[_BucketKey, StoreError]) -> int:
+async def _purge_batch(context: JobContext, failing: set[_BucketKey]) -> int:
     due: list[AnyRow] = []
     held = 0
     claims = context.database.portion("claim_purges", _BATCH)
@@ -62,8 +62,10 @@ async def _purge_batch(context: JobContext, failed: dict[_BucketKey, StoreError]
         by_bucket[row.tenant_id, row.storage_config_id].append(row)
     deleted: list[tuple[str, str]] = []
     for (tenant_id, config_id), rows in by_bucket.items():
+        if (tenant_id, config_id) in failing:
+            continue
         with error_boundary("purge_objects", storage_config_id=config_id, tenant_id=tenant_id):
-            gone = await _purge_bucket(context, tenant_id, config_id, rows, failed)
+            gone = await _purge_bucket(context, tenant_id, config_id, rows, failing)
             deleted += [(tenant_id, file_id) for file_id in gone]
     WORKER_PUT_OFF.inc(len(due) - len(deleted))
     purges, start = context.database.portion("purge", _BATCH), 0
@@ -83,19 +85,17 @@ async def _purge_bucket(
     tenant_id: str,
     config_id: str | None,
     rows: Sequence[AnyRow],
-    failed: dict[_BucketKey, StoreError],
+    failing: set[_BucketKey],
 ) -> Sequence[str]:
     """Delete the objects of `rows`, all in one bucket; return the ids of the files whose object is gone.
 
-    A bucket in `failed` is not asked; one that fails as a whole is added.
+    If the bucket fails as a whole, it is added to `failing`.
     """
     try:
-        if (tenant_id, config_id) in failed:
-            raise failed[tenant_id, config_id]
         store = context.stores.of(await context.buckets.for_file(tenant_id, config_id))
         left = await _delete_many(store, [key for row in rows for key in _keys_of(row)])
     except StoreError as fault:
-        failed[tenant_id, config_id] = fault
+        failing.add((tenant_id, config_id))
         left = dict.fromkeys((row.object_key for row in rows), str(fault))
     for reason, files in Counter(left.values()).items():
         log.warning("purge_put_off", storage_config_id=config_id, tenant_id=tenant_id, files=files, fault=reason)
