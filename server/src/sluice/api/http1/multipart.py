@@ -75,7 +75,7 @@ def filename_in(disposition: str) -> str | None:
 
 
 class _Parser(PushMultipartParser):  # type: ignore[misc]  # its library has no types
-    """The parser of the library, which strips the names of headers and misses most lone line feeds; this one refuses both."""
+    """Refuses what the library accepts: space around the name of a header, and most lone line feeds within a line."""
 
     def _on_segment_headerline(self, line: bytes) -> None:
         if not _HEADER_LINE.fullmatch(line):
