@@ -112,7 +112,7 @@ types: venv-dev
 imports: venv-dev
 	$(BIN)/lint-imports
 
-format: venv-dev ## Format the code and mend what ruff can mend
+format: venv-dev ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 

@@ -56,7 +56,7 @@ def measure(folder: Path, *, rows: int, on: Sequence[str], by_retention: bool = 
 
 
 def measure_erasure(folder: Path, *, rows: int, on: Sequence[str]) -> dict[str, Any]:
-    """Return the seconds of the erasure of a person who has one of 10,000 files of a tenant, and the same of uploads."""
+    """Return the seconds of the erasure of a person who has one of 10,000 files of a tenant, and those of uploads."""
 
     def begin(sluice: Sluice, database: Filled) -> Callable[[], bool]:
         theirs = "UPDATE files SET uploaded_by = 'person-1' WHERE file_id LIKE 'file_%0000'"

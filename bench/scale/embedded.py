@@ -1,4 +1,5 @@
-"""What a small upload costs with SQLite and the local store, and with PostgreSQL and S3, in turns: CPU of all processes.
+"""What a small upload costs with SQLite and the local store, and with PostgreSQL and S3, in turns: CPU of all
+processes.
 
 Both databases and the local store flush what they commit.
 """

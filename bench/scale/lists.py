@@ -1,4 +1,4 @@
-"""The time of pages of files, reports, searches, quarantine, jobs and the console over HTTP with ten thousand and millions of rows."""
+"""The time of pages of files, reports, searches, quarantine, jobs and the console, with few and with millions of rows."""
 
 import asyncio
 import http.client

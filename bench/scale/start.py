@@ -1,4 +1,4 @@
-"""What a start costs with one, two and four processes: seconds and CPU until ready, CPU in the ten seconds after, memory.
+"""What a start costs with one, two and four processes: seconds and CPU until ready, CPU of ten seconds after, memory.
 
 The server works on PostgreSQL and a local store, with Sluice's own scanner. Its memory is shown as a tree of processes
 with the Pss of each, in which memory that several processes share is divided among them. It is measured after uploads

@@ -81,7 +81,7 @@ class Settings(BaseSettings):
         ge=1,
         le=64,
         description="Processes of one server, which share its port and its limits: see [several "
-        "processes](operations.md#several-processes). Default: one for every two cores, at most 8; one with SQLite.",
+        "processes](operations.md#several-processes). Default: half of the cores, at least 2 and at most 8; one with SQLite or one core.",
     )
     drain_seconds: float = Field(30.0, gt=0, description="Longest wait for requests in progress when the server stops.")
 
@@ -191,7 +191,8 @@ class Settings(BaseSettings):
     )
     storage_url: str | None = Field(
         None,
-        pattern=r"^(file:///.+|(s3|gs)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]|az://[a-z0-9]{3,24}/[a-z0-9-]{3,63}(\?.+)?)$",
+        pattern=r"^(file:///.+|(s3|gs)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]"
+        r"|az://[a-z0-9]{3,24}/[a-z0-9-]{3,63}(\?.+)?)$",
         description="Store of the platform as one URL: `file:///folder`, `s3://bucket`, `az://account/container` or "
         "`gs://bucket`. Replaces `SLUICE_STORAGE_DIR` and `SLUICE_STORAGE_BUCKET`.",
     )

@@ -41,7 +41,7 @@ def settings_of(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Settings:
     "settings, cores, processes",
     [
         ({"DATABASE_URL": POSTGRES, "SPOOL_MB": "65536"}, *each)
-        for each in [(1, 1), (2, 1), (3, 1), (4, 2), (16, 8), (64, 8)]
+        for each in [(1, 1), (2, 2), (3, 2), (4, 2), (6, 3), (16, 8), (64, 8)]
     ]
     + [
         ({"DATABASE_URL": POSTGRES}, 16, 4),  # each process has a spool that holds the largest file
@@ -49,7 +49,7 @@ def settings_of(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Settings:
         ({"DATABASE_URL": POSTGRES, "FAILPOINT": "stored"}, 16, 1),
     ],
 )
-def test_the_default_is_one_process_for_two_cores_as_far_as_the_settings_allow(
+def test_the_default_is_two_processes_or_half_of_the_cores_as_far_as_the_settings_allow(
     settings: dict[str, str], cores: int, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cores)))

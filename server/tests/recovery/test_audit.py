@@ -1,4 +1,4 @@
-"""`sluice audit` on both setups: every kind of difference is found, and `--mend` changes only what it may."""
+"""`sluice audit` on both setups: every kind of difference is found, and `--repair` changes only what it may."""
 
 import json
 import threading
@@ -79,9 +79,9 @@ def test_each_difference_is_reported_and_only_strays_and_totals_are_mended(clien
     assert stray in client.object_keys()
 
     different |= {("changed", other)}
-    mended = run_audit(client.service, "--contents", "--mend")
-    assert mended.of(client.tenant_id) == different | {("stray", stray)}
-    assert [one["subject"] for one in mended.findings if one["mended"]] == [stray]
+    repaired = run_audit(client.service, "--contents", "--repair")
+    assert repaired.of(client.tenant_id) == different | {("stray", stray)}
+    assert [one["subject"] for one in repaired.findings if one["repaired"]] == [stray]
     keys = client.object_keys()
     assert stray not in keys
     assert (named_alike in keys) == has_bucket
@@ -92,9 +92,9 @@ def test_each_difference_is_reported_and_only_strays_and_totals_are_mended(clien
     (quota,) = strict.of(client.tenant_id) - different - {("miscounted", "files")}
     assert quota[0] == "miscounted"
     assert page(client.get("/files"))[1]["total"] == 5 + 2
-    counted = run_audit(client.service, "--strict", "--mend").findings
+    counted = run_audit(client.service, "--strict", "--repair").findings
     counted = [one for one in counted if (one["tenant_id"], one["kind"]) == (client.tenant_id, "miscounted")]
-    assert {one["subject"]: one["mended"] for one in counted} == {"files": True, quota[1]: False}
+    assert {one["subject"]: one["repaired"] for one in counted} == {"files": True, quota[1]: False}
     assert page(client.get("/files"))[1]["total"] == 5
     client.execute_sql(adding.format(-1), t=client.tenant_id)
     assert run_audit(client.service, "--strict").of(client.tenant_id) == different - {("changed", other)}

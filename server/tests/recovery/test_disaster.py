@@ -74,6 +74,6 @@ def test_dump_and_versions_restore_every_file(deployments: Deployments, postgres
         assert strays == {"stray"}  # the file that was uploaded after the dump
         assert client.get(f"/files/{later}").status_code == 404
         assert download_digests(client, kept) == kept
-        run_audit(service, "--mend")
+        run_audit(service, "--repair")
         assert run_audit(service, "--strict", "--contents").code == 0
         assert download_digests(client, kept) == kept

@@ -31,7 +31,7 @@ def test_files_move_unchanged_and_later_runs_move_nothing(s3: RadosGateway, bare
     # the objects left in the old bucket are reported as objects without a file
     strays = {one["kind"] for one in run_audit(client.service).findings if one["store"] == old}
     assert strays == {"stray"}
-    run_audit(client.service, "--mend")
+    run_audit(client.service, "--repair")
     assert client.object_keys() == set()
     assert download_digests(client, stored) == stored
 

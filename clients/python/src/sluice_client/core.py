@@ -125,7 +125,9 @@ class Core:
     def call(self, call: Call[T]) -> Flow[T]:
         """Carry out an operation and return its result."""
         response = yield from self._exchange(call)
-        return response.content if call.model is bytes else _validated(_data(response), call.model)  # type: ignore[return-value]  # T is bytes
+        if call.model is bytes:
+            return response.content  # type: ignore[return-value]  # T is bytes
+        return _validated(_data(response), call.model)
 
     def page(self, call: Call[T]) -> Flow[Page[T]]:
         """Return one response of a list."""
@@ -403,7 +405,8 @@ def _opened(source: Source, filename: str | None) -> Iterator[tuple[BinaryIO, st
     """Open a file; give it, its name and its size."""
     if isinstance(source, (str, os.PathLike)):
         with open(source, "rb") as opened:  # noqa: PTH123  (any path that can be opened)
-            yield opened, filename or os.path.basename(os.fspath(source)), os.fstat(opened.fileno()).st_size  # noqa: PTH119  (the same)
+            name = filename or os.path.basename(os.fspath(source))  # noqa: PTH119  (the same)
+            yield opened, name, os.fstat(opened.fileno()).st_size
         return
     file: BinaryIO = io.BytesIO(source) if isinstance(source, bytes) else source
     name = filename or os.path.basename(str(getattr(file, "name", "")))  # noqa: PTH119  (`name` may be any text)

@@ -278,7 +278,12 @@ class Files(Noun[S]):
         return Call("POST", "/files/bulk-restore", models.Job, body=body)
 
     @operation("export_files")
-    def export(self, *, only: models.FileFilter | None = None, format: str | None = None) -> Call[models.Job]:  # noqa: A002  (its name in the API)
+    def export(
+        self,
+        *,
+        only: models.FileFilter | None = None,
+        format: str | None = None,  # noqa: A002  (its name in the API)
+    ) -> Call[models.Job]:
         """Start a job that writes the metadata of files as NDJSON or CSV."""
         return Call("POST", "/files/export", models.Job, body=given(filter=only, format=format))
 

@@ -12,7 +12,8 @@ from sluice_inspect.text_questions import IDENTIFIERS_MOST, Identifier
 # Unbroken, or in the groups in which cards print them. Nothing of a longer number.
 _CARD: Final = re.compile(
     r"(?<![0-9])(?:(?<![0-9][.,-])[0-9]{13,19}(?![.,-]?[0-9])"
-    r"|(?<![0-9]{4}[ -])(?:[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5})"
+    r"|(?<![0-9]{4}[ -])(?:[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?"
+    r"|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5})"
     r"(?![0-9])(?![ -][0-9]{4}))",
     re.ASCII,
 )

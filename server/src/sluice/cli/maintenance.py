@@ -40,10 +40,10 @@ def audit(
     contents: Annotated[
         bool, typer.Option("--contents", help="Read every object and compare its SHA-256, not only its size.")
     ] = False,
-    mend: Annotated[
+    repair: Annotated[
         bool,
         typer.Option(
-            "--mend",
+            "--repair",
             help="Delete objects that no file has, and count lists again. Never where two installations share a "
             "bucket's folder.",
         ),
@@ -53,7 +53,7 @@ def audit(
 ) -> int:
     """Compare the records of files with the objects in every bucket, in both directions.
 
-    It reads beside a running service, store by store, in bounded memory, and changes nothing unless **--mend** is
+    It reads beside a running service, store by store, in bounded memory, and changes nothing unless **--repair** is
     given. Only objects whose keys contain the id of a file are compared; others in a bucket are ignored. Every
     difference is one line: `missing` and `changed` objects of stored files, `stray` objects without a file,
     `unreachable` stores.
@@ -72,17 +72,17 @@ def audit(
     async def compare() -> "tuple[Counter[str], Position]":
         found: Counter[str] = Counter()
         position = begin
-        async with _opened_audit(settings, contents=contents, mend=mend) as examiner:
+        async with _opened_audit(settings, contents=contents, repair=repair) as examiner:
             async for step in examiner.compare(begin):
                 if isinstance(step, Position):
                     position = step
                     bookmark.write_text(json_text.dumps(asdict(position)))
                 else:
-                    found["mended" if step.mended else step.kind] += 1
+                    found["repaired" if step.repaired else step.kind] += 1
                     _print_finding(step, json=json)
             if strict:
                 async for finding in examiner.check_invariants():
-                    found["mended" if finding.mended else finding.kind] += 1
+                    found["repaired" if finding.repaired else finding.kind] += 1
                     _print_finding(finding, json=json)
         return found, position
 
@@ -93,18 +93,20 @@ def audit(
     else:
         sums = ", ".join(f"{count} {kind}" for kind, count in sorted(found.items())) or "no difference"
         output.line(f"{end.rows} files and {end.objects} objects compared: {sums}.")
-    return Exit.ERROR if found.total() - found["mended"] else Exit.DONE
+    return Exit.ERROR if found.total() - found["repaired"] else Exit.DONE
 
 
 @asynccontextmanager
-async def _opened_audit(settings: "Settings", *, contents: bool, mend: bool) -> "AsyncIterator[StoreAudit]":
+async def _opened_audit(settings: "Settings", *, contents: bool, repair: bool) -> "AsyncIterator[StoreAudit]":
     from sluice.wiring.storage import make_buckets, open_stores
     from sluice.worker.jobs.store_audit import StoreAudit
 
     async with opened_database(settings) as database:
         stores = open_stores(settings)
         try:
-            yield StoreAudit(database, make_buckets(settings, database, stores), stores, contents=contents, mend=mend)
+            yield StoreAudit(
+                database, make_buckets(settings, database, stores), stores, contents=contents, repair=repair
+            )
         finally:
             await stores.aclose()
 
@@ -113,10 +115,10 @@ def _print_finding(finding: "AuditFinding", *, json: bool) -> None:
     if json:
         output.as_json(asdict(finding))
         return
-    mended = " (mended)" if finding.mended else ""
+    repaired = " (repaired)" if finding.repaired else ""
     store = f" in {finding.store}" if finding.store else ""
     owner = finding.tenant_id or "the platform"
-    output.line(f"{finding.kind}: {finding.subject}{store} of {owner}: {finding.detail}{mended}")
+    output.line(f"{finding.kind}: {finding.subject}{store} of {owner}: {finding.detail}{repaired}")
 
 
 def _load_bookmark(bookmark: Path) -> "Position":
@@ -251,7 +253,7 @@ def migrate_bucket(
 
     Each object is copied and verified by its SHA-256 before its file is switched; run it again for those that failed.
     Bind the contexts to the new bucket first, or later uploads go to the old one. The old objects stay, since links
-    that were given out lead there: an hour later **sluice audit --mend** deletes them.
+    that were given out lead there: an hour later **sluice audit --repair** deletes them.
     """
     import asyncio
 

@@ -98,7 +98,7 @@ def judge_text(facts: Facts, policy: Text) -> Iterator[Rejection]:
     """Yield the first rule on the text of a document that it fails, if the text was read."""
     if facts.text is None or policy.mode is Mode.OFF:
         return
-    for judged in (_unread, _missing, _too_short, _forbidden, _in_other_language, _outdated, _with_identifiers):
+    for judged in (_unread, _missing, _too_short, _forbidden, _in_other_language, _too_old, _with_identifiers):
         found = judged(facts.text, policy)
         if found is not None:
             reason, (detail, value, expected) = found
@@ -172,7 +172,7 @@ def _in_other_language(text: TextFact, policy: Text) -> _TextFinding | None:
     return Reason.WRONG_LANGUAGE, (detail, found, expected)
 
 
-def _outdated(text: TextFact, policy: Text) -> _TextFinding | None:
+def _too_old(text: TextFact, policy: Text) -> _TextFinding | None:
     most, age = policy.max_age_days, text.age_days
     expected = {"age_days": {"max": most}}
     if age is None and policy.needs_date:

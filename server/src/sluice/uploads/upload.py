@@ -815,7 +815,7 @@ def _judged_received(facts: Facts, rules: Rules) -> Judged:
 
 
 def _strictly(failure: Rejection) -> Rejection:
-    """Return the failure as one that refuses an example, which nobody reviews: only what is reported is not refused."""
+    """Return the failure as one that refuses an example, which has no review: only what is reported is not refused."""
     return replace(failure, mode=Mode.ENFORCE) if failure.mode is Mode.QUARANTINE else failure
 
 

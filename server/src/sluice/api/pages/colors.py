@@ -37,7 +37,7 @@ def color_style(name: str) -> Asset | None:
     if not _NAME.fullmatch(name):
         return None
     color = (int(name[:2], 16), int(name[2:4], 16), int(name[4:], 16))
-    light, dark = (_rules(_seen_on(surface, color, towards)) for surface, towards in (_ON_LIGHT, _ON_DARK))
+    light, dark = (_rules(_readable_on(surface, color, towards)) for surface, towards in (_ON_LIGHT, _ON_DARK))
     content = f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n".encode()
     return Asset(content, "text/css", version_of(content))
 
@@ -48,7 +48,7 @@ def _rules(color: _Rgb) -> str:
     return f"--accent: {accent}; --on-accent: {text}; --sluice-accent: {accent};"
 
 
-def _seen_on(surface: _Rgb, color: _Rgb, towards: _Rgb) -> _Rgb:
+def _readable_on(surface: _Rgb, color: _Rgb, towards: _Rgb) -> _Rgb:
     """Return the colour, mixed with another one as far as the surface requires."""
     for step in range(_STEPS + 1):
         mixed = [round(a + (b - a) * step / _STEPS) for a, b in zip(color, towards, strict=True)]

@@ -48,7 +48,8 @@ class KindOut(ResponseBody):
         description="What tells it from all others; reports have it. Null if nothing is compared."
     )
     cohesion: int = Field(
-        description="How alike the examples are to each other, of 100. The higher, the more reliably others are distinguished."
+        description="How alike the examples are to each other, of 100. The higher, the more reliably others are "
+        "distinguished."
     )
     words: list[str] = Field(
         description="The words that matter most, of those that at least half of the examples have. Reports show them."

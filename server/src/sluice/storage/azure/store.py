@@ -207,8 +207,8 @@ class AzureStore:
     async def probe(self, begin: Callable[[ProbeStep], None] = ignore_step) -> None:
         """Put, read and delete one small object in the probe folder, after a look at the token and the container."""
         begin("lookup")
-        self._look_at_token()
-        is_private = await self._look_at_container()
+        self._check_token()
+        is_private = await self._check_container()
         await probe_store(
             self,
             self._probe_folder,
@@ -240,7 +240,7 @@ class AzureStore:
             return ""
         return f"The SAS token expires on {moment(ends)}."
 
-    def _look_at_token(self) -> None:
+    def _check_token(self) -> None:
         """Raise `StoreError` for a SAS token that cannot be used, or not for long."""
         token = self._client.credential
         if not isinstance(token, SasToken):
@@ -253,7 +253,7 @@ class AzureStore:
         if ends is not None and ends - datetime.now(UTC) < _LEAST_SAS:
             raise StoreError(f"The SAS token expires on {moment(ends)}: one that lasts longer than a day is needed.")
 
-    async def _look_at_container(self) -> bool:
+    async def _check_container(self) -> bool:
         """Return whether the container is known to be private. Raise `StoreError` for one that must not be used.
 
         A SAS token for the container may not ask.

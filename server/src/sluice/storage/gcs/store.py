@@ -293,9 +293,9 @@ class GcsStore:
         bucket, policy = f"/storage/v1/b/{self._client.bucket}", dict[str, Any]()
         try:
             fields = "iamConfiguration,retentionPolicy,billing,defaultEventBasedHold,versioning,softDeletePolicy"
-            found = await self._seen(bucket, fields)
+            found = await self._readable(bucket, fields)
             if self._client.asks_google:
-                policy = await self._seen(f"{bucket}/iam", "bindings")
+                policy = await self._readable(f"{bucket}/iam", "bindings")
         except RequestFailed as failure:
             fault = no_bucket() if failure.status == HTTPStatus.NOT_FOUND else failure
             raise fault.to_store_error("read the bucket") from None
@@ -319,7 +319,7 @@ class GcsStore:
             raise StoreError(_IS_PUBLIC)
         return True
 
-    async def _seen(self, path: str, fields: str) -> dict[str, Any]:
+    async def _readable(self, path: str, fields: str) -> dict[str, Any]:
         """Return some fields of a resource, none if they may not be read."""
         try:
             return (await self._client.send("GET", path, {"fields": fields})).json()

@@ -1,7 +1,7 @@
 """Moving files from one bucket to another while the service runs: each is copied, verified, and only then switched.
 
-The old objects stay, because issued download links point to them: `sluice audit --mend` deletes them later. Backups use
-the same copy.
+The old objects stay, because issued download links point to them: `sluice audit --repair` deletes them later. Backups
+use the same copy.
 """
 
 import hashlib

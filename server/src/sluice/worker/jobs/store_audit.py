@@ -47,7 +47,7 @@ class AuditFinding:
     tenant_id: str
     subject: str
     detail: str
-    mended: bool = False
+    repaired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +68,18 @@ class Position:
 class StoreAudit:
     """Compares rows and objects.
 
-    `contents` reads every object and compares its SHA-256; `mend` deletes stray objects that this service has written,
-    and recounts lists whose counts are wrong.
+    `contents` reads every object and compares its SHA-256; `repair` deletes stray objects that this service has
+    written, and recounts lists whose counts are wrong.
     """
 
     def __init__(
-        self, database: Database, buckets: Buckets, stores: Stores, *, contents: bool = False, mend: bool = False
+        self, database: Database, buckets: Buckets, stores: Stores, *, contents: bool = False, repair: bool = False
     ) -> None:
         self._database = database
         self._buckets = buckets
         self._stores = stores
         self._contents = contents
-        self._mend = mend
+        self._repair = repair
 
     async def compare(self, position: Position) -> AsyncIterator[AuditFinding | Position]:
         """Yield every difference from `position` on, and after each batch the new position.
@@ -126,10 +126,10 @@ class StoreAudit:
         facets, (counted, actual) = min(wrong.items())
         shown = ", ".join(filter(None, facets)) or "all"
         detail = f"{len(wrong)} counts are wrong, among them that of {shown}: {counted}, there are {actual}"
-        if self._mend:
+        if self._repair:
             async with self._database.transaction(ALL_TENANTS) as connection:
                 await counts.recount(connection, tenant_id, name)
-        return AuditFinding("miscounted", "", tenant_id, name, detail, mended=self._mend)
+        return AuditFinding("miscounted", "", tenant_id, name, detail, repaired=self._repair)
 
     async def _compare_rows(self, position: Position) -> AsyncIterator[AuditFinding | Position]:
         while True:
@@ -261,9 +261,9 @@ class StoreAudit:
         """Return the finding of an object without a row; None if it is gone by now, or is not ours."""
         if not isinstance(store, ListsObjects) or not await store.is_ours(key):
             return None
-        if self._mend:
+        if self._repair:
             await store.delete(key)
-        return AuditFinding("stray", name, tenant_id, key, "no file has this object", mended=self._mend)
+        return AuditFinding("stray", name, tenant_id, key, "no file has this object", repaired=self._repair)
 
 
 def _unreachable(store: str, tenant_id: str, subject: str, fault: Exception) -> AuditFinding:
