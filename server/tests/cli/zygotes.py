@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from multiprocessing.reduction import DupFd
 from pathlib import Path
@@ -24,6 +25,9 @@ ROOT: Final = str(Path(__file__).parents[2])
 _SECONDS: Final = 60
 _ERROR_BYTES: Final = 4096
 _ONE_AT_A_TIME: Final = threading.Lock()
+_LAUNCHER: Final = ThreadPoolExecutor(1)
+"""A thread that lives as long as this process. The kernel ends what a thread has launched with that thread, and the first
+server may be started by a thread of a test."""
 
 
 class ForkedZygote:
@@ -100,7 +104,11 @@ class _Template:
         self._requests, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.settimeout(_SECONDS)
         with child_end:
-            self._program = IsolatedProcess("tests.cli.zygote_template", {}, child_end, import_path=[ROOT])
+            self._program = _LAUNCHER.submit(self._launch, child_end).result()
+
+    @staticmethod
+    def _launch(child_end: socket.socket) -> IsolatedProcess:
+        return IsolatedProcess("tests.cli.zygote_template", {}, child_end, import_path=[ROOT])
 
     def fork(self, memory_bytes: int, control: int, errors: int) -> int:
         """Fork a zygote connected to `control` that writes errors to the file `errors`. Return its process id."""
