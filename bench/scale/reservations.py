@@ -57,7 +57,7 @@ async def _rate(url: str, servers: int, count: int) -> tuple[float, float]:
         async def upload(database: Database, context_id: str) -> None:
             while (began := time.perf_counter()) < until:
                 file = replace(pending(next(numbers), _LEASE), context_id=context_id)
-                if not await repository.reserve(database, file):
+                if not await repository.reserve(database, file, None):
                     raise RuntimeError("a reservation failed")
                 taken.append(time.perf_counter() - began)
 

@@ -58,5 +58,5 @@ def pending(number: int, lease: timedelta, *, counts: bool = False) -> PendingFi
 
 async def reserve(file: PendingFile, database: Database, *, free_limit: int) -> None:
     """Reserve room for the file in the same way as an upload."""
-    if not await reserve_at_once(file, database):
+    if not await reserve_at_once(file, database, None):
         await reserve_step_by_step(file, database, free_limit)

@@ -12,6 +12,9 @@ from sluice.buckets.repository import settings_columns
 from sluice.db.database import Database
 from sluice.db.rls import ALL_TENANTS
 from sluice.db.schema import api_keys, contexts, default_buckets, files, storage_configs
+from sluice.idempotency_keys import KeyClaim
+from sluice.idempotency_keys import repository as key_rows
+from sluice.idempotency_keys.key_claim import EarlierUpload
 from sluice.storage import S3Settings
 from sluice.uploads import repository
 from sluice.uploads.values import PendingFile
@@ -73,7 +76,7 @@ async def test_an_unchanged_snapshot_is_reserved_for_a_key_and_for_a_user(databa
     by_key = _by_key(1)
     by_user = replace(by_key, file_id="file_2", uploader=pending(2, HOUR).uploader)
     for file in (by_key, by_user):
-        assert await repository.reserve(database, file)
+        assert await repository.reserve(database, file, None)
     assert await _used(database) == (6, ["file_1", "file_2"])
 
 
@@ -96,15 +99,34 @@ async def test_reserve_fails_after_any_change_of_the_caller(database: Database, 
     async with database.transaction(ALL_TENANTS) as connection:
         await connection.execute(text(change))
     by_key = _by_key(1)
-    assert not await repository.reserve(database, by_key)
+    assert not await repository.reserve(database, by_key, None)
     by_user = replace(by_key, uploader=pending(1, HOUR).uploader)
-    assert await repository.reserve(database, by_user) is not for_user
+    assert await repository.reserve(database, by_user, None) is not for_user
     assert await _used(database) == ((0, []) if for_user else (3, ["file_1"]))
+
+
+async def test_reserve_needs_the_idempotency_key_of_the_upload_and_its_row_names_the_file(database: Database) -> None:
+    claims = [KeyClaim("ten_1", key * 64, "f" * 64, "rep_1", HOUR) for key in "ab"]
+    assert [await key_rows.add(database, claim) for claim in (*claims, replace(claims[0], report_id="rep_2"))] == [
+        True,
+        True,
+        False,
+    ]
+    lost = replace(claims[1], report_id="rep_2")
+    taken = [await repository.reserve(database, _by_key(n), claim) for n, claim in enumerate((claims[0], lost))]
+    assert taken == [True, False]
+    assert await _used(database) == (3, ["file_0"])
+    async with database.transaction("ten_1") as connection:
+        held = [await key_rows.lock(connection, claim) for claim in claims]
+    assert held == [
+        EarlierUpload("f" * 64, "rep_1", may_run=True, is_expired=False, file_state=state)
+        for state in ("pending", None)
+    ]
 
 
 async def test_concurrent_reservations_succeed_or_fail_each_by_its_own_versions(database: Database) -> None:
     """On PostgreSQL the later files are one batch, in which the latest one decides whether the key has expired."""
     late = replace(_by_key(9), created_at=LONG_AGO + HOUR)
-    done = await asyncio.gather(*(repository.reserve(database, file) for file in (*map(_by_key, range(4)), late)))
+    done = await asyncio.gather(*(repository.reserve(database, file, None) for file in (*map(_by_key, range(4)), late)))
     assert done == [True] * 4 + [False]
     assert await _used(database) == (12, [f"file_{number}" for number in range(4)])

@@ -1,30 +1,51 @@
 """All queries of idempotency keys; what a query means is decided in `uploads.idempotency`."""
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, and_, delete, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from sluice.db.database import Database
 from sluice.db.schema import files, idempotency_keys
 from sluice.db.sql import Connection, now, now_plus
+from sluice.db.statement import Statement
 from sluice.idempotency_keys.key_claim import EarlierUpload, KeyClaim
 
 _KEPT: Final = timedelta(hours=24)
 _COLUMNS: Final = idempotency_keys.c
 
 
-async def add(connection: Connection, claim: KeyClaim) -> bool:
-    """Insert the row of a key; return False if there is one."""
-    upsert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
-    statement = (
-        upsert(idempotency_keys)
-        .values(tenant_id=claim.tenant_id, key_hash=claim.key_hash, **_values(claim))
-        .on_conflict_do_nothing(index_elements=["tenant_id", "key_hash"])
-        .returning(_COLUMNS.key_hash)
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
+_INSERT: Final = """
+INSERT INTO idempotency_keys (tenant_id, key_hash, fingerprint, report_id, lease_until, expires_at)
+VALUES (:tenant_id, :key_hash, :fingerprint, :report_id, {lease_until}, {expires_at})
+ON CONFLICT (tenant_id, key_hash) DO NOTHING
+RETURNING key_hash
+"""
+_ADD: Final = Statement(
+    postgres=_INSERT.format(
+        lease_until="clock_timestamp() + :lease_seconds::float8 * interval '1 second'",
+        expires_at="clock_timestamp() + :kept_seconds::float8 * interval '1 second'",
+    ),
+    sqlite=[
+        _INSERT.format(
+            lease_until="strftime('%Y-%m-%d %H:%M:%f000', 'now', :lease_seconds || ' seconds')",
+            expires_at="strftime('%Y-%m-%d %H:%M:%f000', 'now', :kept_seconds || ' seconds')",
+        )
+    ],
+)
+
+
+async def add(database: Database, claim: KeyClaim) -> bool:
+    """Insert the row of a key, in a transaction of its own; return False if there is one."""
+    values = {
+        "tenant_id": claim.tenant_id,
+        "key_hash": claim.key_hash,
+        "fingerprint": claim.fingerprint,
+        "report_id": claim.report_id,
+        "lease_seconds": claim.lease.total_seconds(),
+        "kept_seconds": _KEPT.total_seconds(),
+    }
+    return await database.commit(_ADD, values) is not None
 
 
 async def is_known(connection: Connection, tenant_id: str, key_hash: str) -> bool:
@@ -56,7 +77,9 @@ async def take_over(connection: Connection, claim: KeyClaim) -> None:
     statement = update(idempotency_keys).where(
         _COLUMNS.tenant_id == claim.tenant_id, _COLUMNS.key_hash == claim.key_hash
     )
-    await connection.execute(statement.values(**_values(claim)))
+    taken = {"fingerprint": claim.fingerprint, "report_id": claim.report_id, "file_id": None}
+    moments = {"lease_until": now_plus(claim.lease), "expires_at": now_plus(_KEPT)}
+    await connection.execute(statement.values(**taken, **moments))
 
 
 async def hold(connection: Connection, claim: KeyClaim, file_id: str) -> bool:
@@ -80,16 +103,6 @@ async def delete_expired(connection: Connection, before: datetime, limit: int) -
         # Once more by its age: it may have been taken over in between.
         await connection.execute(delete(idempotency_keys).where(is_old, _COLUMNS.expires_at < before))
     return len(owned)
-
-
-def _values(claim: KeyClaim) -> dict[str, Any]:
-    return {
-        "fingerprint": claim.fingerprint,
-        "report_id": claim.report_id,
-        "file_id": None,
-        "lease_until": now_plus(claim.lease),
-        "expires_at": now_plus(_KEPT),
-    }
 
 
 def _is_held_by(claim: KeyClaim) -> tuple[ColumnElement[bool], ...]:

@@ -56,8 +56,10 @@ async def claim_key(
         report_id=new_id("rep"),
         lease=lease,
     )
+    if await key_rows.add(database, claim):
+        return claim
     async with database.transaction(caller.tenant_id) as connection:
-        earlier = await _claim(connection, claim)
+        earlier = await _take_over(connection, claim)
     if earlier is None:
         return claim
     if earlier.outcome == "rejected":
@@ -77,10 +79,8 @@ async def releasing(claim: KeyClaim, database: Database) -> AsyncIterator[None]:
         raise
 
 
-async def _claim(connection: Connection, claim: KeyClaim) -> DecisionRecord | None:
-    """Claim the key; return the decision on the earlier upload with it, if that has ended for good."""
-    if await key_rows.add(connection, claim):
-        return None
+async def _take_over(connection: Connection, claim: KeyClaim) -> DecisionRecord | None:
+    """Claim a key that has a row; return the decision on the earlier upload with it, if that has ended for good."""
     earlier = await key_rows.lock(connection, claim)
     if earlier is None:  # it expired, and the worker deleted it in between
         raise IdempotencyKeyInUse

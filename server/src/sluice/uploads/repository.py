@@ -40,6 +40,7 @@ from sluice.events import outbox
 from sluice.events.catalogue import FileQuarantined, FileRejectedEvent, FileStored, UploadTokenSpent
 from sluice.files import repository as file_rows
 from sluice.hash_lists.entry import ListedAlgorithms
+from sluice.idempotency_keys import KeyClaim
 from sluice.observe.stages import staged
 from sluice.uploads import sql_postgres, sql_sqlite
 from sluice.uploads.idempotency import CONTENT_REASONS, repeat_key
@@ -85,6 +86,7 @@ _RESERVE: Final = Statement(
         key="file_id",
     ),
 )
+_RESERVE_WITH_KEY: Final = Statement(postgres=sql_postgres.RESERVE_WITH_KEY, sqlite=sql_sqlite.RESERVE_WITH_KEY)
 _RECORD: Final = Statement(
     postgres=sql_postgres.RECORD,
     sqlite=sql_sqlite.RECORD,
@@ -120,13 +122,18 @@ async def load_snapshot(database: Database, tenant_id: str, context_key: str) ->
     return ContextSnapshot(context, Rules.of(context), bucket, row["plan"], usage, algorithms)
 
 
-async def reserve(database: Database, file: PendingFile) -> bool:
+async def reserve(database: Database, file: PendingFile, claim: KeyClaim | None) -> bool:
     """Reserve an upload's bytes and write its pending row in one round trip, if its versions hold and there is room.
 
-    False does not say why; the functions below do, one by one. Only for files that count in no plan.
+    With `claim`, the upload must also still have its idempotency key. False does not say why; the functions below do,
+    one by one. Only for files that count in no plan.
     """
     values = _pending_row(file) | _versions_row(file) | {"lease_seconds": file.lease.total_seconds()}
-    return await database.commit(_RESERVE, values) is not None
+    if claim is None:
+        return await database.commit(_RESERVE, values) is not None
+    values |= {"key_hash": claim.key_hash, "key_report_id": claim.report_id}
+    values["key_lease_seconds"] = claim.lease.total_seconds()
+    return await database.commit(_RESERVE_WITH_KEY, values) is not None
 
 
 async def record(database: Database, decision: Decision, file: PendingFile, life: timedelta | None) -> bool:

@@ -56,17 +56,18 @@ class ClaimLost(Exception):
 
 
 @staged("reserve")
-async def reserve_at_once(file: PendingFile, database: Database) -> bool:
-    """Claim the file's bytes and write its row in one statement; return False, with nothing changed, if that cannot be.
+async def reserve_at_once(file: PendingFile, database: Database, claim: KeyClaim | None) -> bool:
+    """Claim the file's bytes and write its row in one statement; return False, with nothing claimed, if that cannot be.
 
     It can if there is room, neither a plan nor an upload token counts the file, it may be stored twice, its bytes came
-    in one request, it is no original of another, and caller, context and bucket have the versions it was judged by.
+    in one request, it is no original of another, caller, context and bucket have the versions it was judged by, and
+    the upload still has its idempotency key, if it has one.
     """
     if file.counts or file.is_unique or file.uploader.permit is not None or file.attempt is not None:
         return False
     if file.sanitised_file_id is not None:
         return False
-    if not await repository.reserve(database, file):
+    if not await repository.reserve(database, file, claim):
         return False
     failpoint("reserve.done")
     return True

@@ -83,15 +83,15 @@ def _unchanged(at: str) -> str:
 """  # noqa: S608  (composed of constants)
 
 
-# Take the file's bytes from the context's quota, if nothing has changed and there is room, and write the file's pending
-# row. The quota in megabytes is multiplied as a bigint: 2 GB and more are beyond an integer.
-RESERVE: Final = f"""
-WITH reserved AS (
+_RESERVED: Final = f"""
+reserved AS (
     UPDATE contexts
        SET storage_used_bytes = storage_used_bytes + :size_bytes::bigint
      WHERE {_unchanged(":created_at::timestamptz")}
        AND (storage_quota_mb IS NULL
             OR storage_used_bytes + :size_bytes::bigint <= storage_quota_mb * 1048576::bigint)
+"""  # noqa: S608  (composed of constants)
+_ADD_PENDING: Final = """
     RETURNING context_id
 )
 INSERT INTO files (file_id, tenant_id, context_id, context_key, state, original_filename, content_type, size_bytes,
@@ -105,6 +105,24 @@ SELECT :file_id::varchar, :tenant_id::varchar, :context_id::varchar, :context_ke
        :scanned_with::varchar, :scanned_at::timestamptz
   FROM reserved
 RETURNING file_id
+"""
+
+# Take the file's bytes from the context's quota, if nothing has changed and there is room, and write the file's pending
+# row. The quota in megabytes is multiplied as a bigint: 2 GB and more are beyond an integer.
+RESERVE: Final = f"WITH {_RESERVED}{_ADD_PENDING}"
+
+# The same for an upload with an idempotency key, if it still has the key, whose row then names the file. The row names
+# it also if there is no room: a file that does not exist is none.
+RESERVE_WITH_KEY: Final = f"""
+WITH held AS (
+    UPDATE idempotency_keys
+       SET file_id = :file_id::varchar,
+           lease_until = clock_timestamp() + :key_lease_seconds::float8 * interval '1 second'
+     WHERE tenant_id = :tenant_id AND key_hash = :key_hash AND report_id = :key_report_id
+    RETURNING key_hash
+),
+{_RESERVED} AND EXISTS (SELECT FROM held)
+{_ADD_PENDING}
 """  # noqa: S608  (composed of constants)
 
 # The same for files that one uploader sends to one context.

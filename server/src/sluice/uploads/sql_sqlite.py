@@ -96,6 +96,18 @@ RETURNING file_id
 """,
 )
 
+# The same for an upload with an idempotency key, if it still has the key, whose row then names the file.
+RESERVE_WITH_KEY: Final = (
+    """
+UPDATE idempotency_keys
+   SET file_id = :file_id,
+       lease_until = strftime('%Y-%m-%d %H:%M:%f000', 'now', :key_lease_seconds || ' seconds')
+ WHERE tenant_id = :tenant_id AND key_hash = :key_hash AND report_id = :key_report_id
+RETURNING key_hash
+""",
+    *RESERVE,
+)
+
 _WRITE_EVENT: Final = """
 INSERT INTO events (event_id, tenant_id, type, created_at, data)
 VALUES (:event_id, :tenant_id, :event_type, :created_at, :event_data)

@@ -618,7 +618,7 @@ class Upload:
     ) -> None:
         """Claim all that the file needs, and store its object; raise with nothing claimed and nothing stored."""
         database, limits = self._engines.database, self._engines.limits
-        if claim is not None or not await reserve_at_once(pending, database):
+        if not await reserve_at_once(pending, database, claim):
             await self.snapshot.require_current()
             try:
                 await reserve_step_by_step(pending, database, limits.free_uploads_per_month, claim)
