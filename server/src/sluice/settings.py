@@ -81,7 +81,8 @@ class Settings(BaseSettings):
         ge=1,
         le=64,
         description="Processes of one server, which share its port and its limits: see [several "
-        "processes](operations.md#several-processes). Default: half of the cores, at least 2 and at most 8; one with SQLite or one core.",
+        "processes](operations.md#several-processes). Default: half of the cores, at least 2 and at most 8; one with "
+        "SQLite or one core.",
     )
     drain_seconds: float = Field(30.0, gt=0, description="Longest wait for requests in progress when the server stops.")
 
