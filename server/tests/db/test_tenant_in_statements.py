@@ -213,7 +213,9 @@ def text_statements() -> Iterator[tuple[str, str]]:
 @pytest.mark.asvs("8.2.2")
 def test_statements_of_the_upload_path_name_the_tenant() -> None:
     found = list(text_statements())
-    names = "_ADD _DUPLICATE _LISTED _SNAPSHOT _RESERVE _RESERVE_WITH_KEY _RECORD _PRESENTED _LOG _REJECT _REPEATED _GROW"
+    names = (
+        "_ADD _DUPLICATE _LISTED _SNAPSHOT _RESERVE _RESERVE_WITH_KEY _RECORD _PRESENTED _LOG _REJECT _REPEATED _GROW"
+    )
     assert {name.rpartition(".")[2] for name, _sql in found} == set(names.split())
     assert [(name, table) for name, sql in found for table in unscoped(sql) if not is_exempt(name)] == []
 
