@@ -63,7 +63,7 @@ def ratio(run: Run, growing: Growing) -> float:
         return max(LEAST_SECONDS / 2, seconds(run, make(size), growing.extension, tries=1))
 
     found = growth(seconds_of, count)[0]
-    # Up to a bound on its work, a reader may be slower: what has none grows as fast beyond.
+    # A reader that bounds its work may grow faster up to that bound; one without a bound does so at each size.
     if found > MOST_GROWTH and len(make(4 * count)) <= MAX_BYTES:
         found = growth(seconds_of, 4 * count)[0]
     return found

@@ -50,7 +50,7 @@ def _write(client: ApiClient, key: str, content: bytes, **marks: str) -> None:
         deployment.gateway.client.put_object(Bucket=deployment.bucket, Key=key, Body=content, Metadata=marks)
 
 
-def test_each_difference_is_reported_and_only_strays_and_totals_are_mended(client: ApiClient) -> None:
+def test_each_difference_is_reported_and_only_strays_and_totals_are_repaired(client: ApiClient) -> None:
     has_bucket = client.service.deployment.gateway is not None
     context = client.create_context()
     stored = [client.store(content=TEXT + str(number).encode(), context=context) for number in range(6)]

@@ -83,15 +83,19 @@ def _unchanged(at: str) -> str:
 """  # noqa: S608  (composed of constants)
 
 
-_RESERVED: Final = f"""
-reserved AS (
+def _reserve(before: str = "", condition: str = "") -> str:
+    """Return the statement that reserves a file, with a common table expression before it and a further condition.
+
+    The quota in megabytes is multiplied as a bigint: 2 GB and more are beyond an integer.
+    """
+    return f"""
+WITH {before} reserved AS (
     UPDATE contexts
        SET storage_used_bytes = storage_used_bytes + :size_bytes::bigint
      WHERE {_unchanged(":created_at::timestamptz")}
        AND (storage_quota_mb IS NULL
             OR storage_used_bytes + :size_bytes::bigint <= storage_quota_mb * 1048576::bigint)
-"""  # noqa: S608  (composed of constants)
-_ADD_PENDING: Final = """
+       {condition}
     RETURNING context_id
 )
 INSERT INTO files (file_id, tenant_id, context_id, context_key, state, original_filename, content_type, size_bytes,
@@ -105,25 +109,25 @@ SELECT :file_id::varchar, :tenant_id::varchar, :context_id::varchar, :context_ke
        :scanned_with::varchar, :scanned_at::timestamptz
   FROM reserved
 RETURNING file_id
-"""
+"""  # noqa: S608  (composed of constants)
+
 
 # Take the file's bytes from the context's quota, if nothing has changed and there is room, and write the file's pending
-# row. The quota in megabytes is multiplied as a bigint: 2 GB and more are beyond an integer.
-RESERVE: Final = f"WITH {_RESERVED}{_ADD_PENDING}"
+# row.
+RESERVE: Final = _reserve()
 
-# The same for an upload with an idempotency key, if it still has the key, whose row then names the file. The row names
-# it also if there is no room: a file that does not exist is none.
-RESERVE_WITH_KEY: Final = f"""
-WITH held AS (
+# The same for an upload with an idempotency key, if it still has the key, whose row then names the file. If there is no
+# room, the row names a file that does not exist, which is read as none.
+RESERVE_WITH_KEY: Final = _reserve(
+    """held AS (
     UPDATE idempotency_keys
        SET file_id = :file_id::varchar,
            lease_until = clock_timestamp() + :key_lease_seconds::float8 * interval '1 second'
      WHERE tenant_id = :tenant_id AND key_hash = :key_hash AND report_id = :key_report_id
     RETURNING key_hash
-),
-{_RESERVED} AND EXISTS (SELECT FROM held)
-{_ADD_PENDING}
-"""  # noqa: S608  (composed of constants)
+),""",
+    "AND EXISTS (SELECT FROM held)",
+)
 
 # The same for files that one uploader sends to one context.
 RESERVE_BATCH: Final = f"""
