@@ -104,11 +104,8 @@ class _Template:
         self._requests, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.settimeout(_SECONDS)
         with child_end:
-            self._program = _LAUNCHER.submit(self._launch, child_end).result()
-
-    @staticmethod
-    def _launch(child_end: socket.socket) -> IsolatedProcess:
-        return IsolatedProcess("tests.cli.zygote_template", {}, child_end, import_path=[ROOT])
+            launched = _LAUNCHER.submit(IsolatedProcess, "tests.cli.zygote_template", {}, child_end, import_path=[ROOT])
+            self._program = launched.result()
 
     def fork(self, memory_bytes: int, control: int, errors: int) -> int:
         """Fork a zygote connected to `control` that writes errors to the file `errors`. Return its process id."""
