@@ -3,6 +3,7 @@
 Every server listens on a free loopback port, keeps its data in a folder and dies with the test process.
 """
 
+import itertools
 import os
 import secrets
 import signal
@@ -19,7 +20,8 @@ STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.02
 # Below those of outgoing connections, which begin at 32768, and above 10080, which browsers refuse.
 _FIRST_PORT, _PORTS_OF_A_WORKER, _SHARES = 10_100, 2_000, 11
-_last_port = secrets.randbelow(_PORTS_OF_A_WORKER)  # suites that run at the same time begin at different ones
+# Suites that run at the same time begin at different ones, and threads that ask at the same time get different ones.
+_numbers = itertools.count(secrets.randbelow(_PORTS_OF_A_WORKER))
 
 
 class Process(Protocol):
@@ -40,14 +42,13 @@ def free_port() -> int:
 
     The system gives it to no outgoing connection, and neither do other calls in this worker of xdist, or in others.
     """
-    global _last_port  # noqa: PLW0603  (of this process)
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw")) + 1
     first = _FIRST_PORT + worker % _SHARES * _PORTS_OF_A_WORKER
     for _ in range(_PORTS_OF_A_WORKER):
-        _last_port = (_last_port + 1) % _PORTS_OF_A_WORKER
+        port = first + next(_numbers) % _PORTS_OF_A_WORKER
         with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", first + _last_port))
-            return first + _last_port
+            probe.bind(("127.0.0.1", port))
+            return port
     raise RuntimeError(f"no port from {first} to {first + _PORTS_OF_A_WORKER - 1} is free")
 
 
