@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from tests.browser.chromium import expect
 from tests.console.conftest import AXE, Demo
 from tests.console.test_passkeys import invite, user_id_of
 from tests.console.users import match, signed_in
@@ -161,7 +162,6 @@ def test_files_are_searched_linked_deleted_and_restored(page: Page, way: str) ->
     write(page, way, page.get_by_role("main").get_by_role("searchbox"), "statement-2026-0")
     use(page, way, page.get_by_role("button", name="Filter"))
     page.get_by_text("in the newest 10,000").wait_for()
-    assert page.locator("tbody tr").count() >= 1
     name = page.locator("td.name a").first.inner_text()
     use(page, way, page.locator("td.name a").first)
     page.get_by_role("heading", level=1, name=name).wait_for()
@@ -289,7 +289,7 @@ def test_group_of_rejections_leads_to_a_report_and_is_reviewed_and_opened_again(
     use(page, way, page.locator("tbody input[type=checkbox]").last)
     use(page, way, page.get_by_role("button", name="Mark as reviewed"))
     page.get_by_text("1 group is marked as reviewed.").wait_for()
-    assert page.locator("tbody tr").count() == before - 1
+    expect(page.locator("tbody tr")).to_have_count(before - 1)
     use(page, way, page.get_by_role("link", name="Reviewed"))
     page.wait_for_url("**/console/rejections?state=reviewed")
     use(page, way, page.locator("tbody input[type=checkbox]").first)
@@ -384,8 +384,8 @@ def test_refused_bucket_is_explained_and_its_secret_not_shown_again(page: Page, 
     ):
         write(page, way, page.get_by_label(label, exact=True), text)
     use(page, way, page.get_by_role("button", name="Try it out and add it"))
-    page.get_by_role("alert").wait_for()
     assert "endpoint_url" in page.get_by_role("alert").inner_text()
+    page.wait_for_load_state()
     assert "wJalrXUtnFEMI" not in page.content()
 
 
