@@ -125,4 +125,4 @@ def test_old_entries_are_deleted(limited_service: Service) -> None:
     """That service keeps entries only for a moment."""
     client = limited_service.new_client()
     client.create_context()
-    assert until(lambda: page(client.get("/audit"))[0] == [], 20)
+    assert until(lambda: page(client.get("/audit"))[0] == [], 60)

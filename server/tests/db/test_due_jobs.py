@@ -14,7 +14,15 @@ from tests.db.rows import NOW, add_tenant
 from tests.rows import each_row
 
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
-_OF_TYPE = {"String": "x", "Integer": 1, "BigInteger": 1, "Boolean": True, "Moment": NOW, "JSON": {}}
+_OF_TYPE = {
+    "String": "x",
+    "Integer": 1,
+    "BigInteger": 1,
+    "Boolean": True,
+    "Moment": NOW,
+    "JSON": {},
+    "LargeBinary": bytes(32),
+}
 FILE = {"tenant_id": "ten_1", "context_id": "ten_1-a", "context_key": "a"}
 
 ROWS: list[tuple[str, Table, dict[str, Any], dict[str, Any]]] = [
@@ -34,6 +42,7 @@ ROWS: list[tuple[str, Table, dict[str, Any], dict[str, Any]]] = [
         {"tenant_id": "ten_1", "kind": "export", "state": "done", "due_at": NOW},
         {"state": "running"},
     ),
+    ("delete_expired_hashes", schema.hash_entries, {"tenant_id": "ten_1", "expires_at": NOW}, {"expires_at": LATER}),
     ("fold_counts", schema.count_deltas, {}, {}),
     ("fold_usage", schema.usage_deltas, {}, {}),
     ("number_events", schema.events, {}, {"sequence": 1}),
@@ -46,7 +55,6 @@ def test_every_job_is_found_by_its_rows_or_runs_in_complete_rounds_only() -> Non
     others = JOBS.keys() - repository.FOUND_BY_ROWS
     assert {name for name in others if "delete_old" not in name} == {
         "announce_limits",
-        "delete_expired_hashes",
         "forget_idle_limits",
         "sweep_leftovers",
     }

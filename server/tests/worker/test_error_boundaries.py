@@ -184,7 +184,10 @@ async def test_moving_reports_an_unexpected_exception_and_goes_on_unless_the_fol
         assert [moved async for moved in move_of(environment).run(opened, None)]
 
 
-async def test_a_job_that_fails_is_logged_and_the_others_run(environment: WorkerEnvironment, log: LogRecorder) -> None:
+async def test_a_job_that_fails_is_logged_and_the_others_run(
+    environment: WorkerEnvironment, log: LogRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_COMPLETE_SECONDS", 0.0)
     ran: list[str] = []
     stop = asyncio.Event()
 
@@ -216,6 +219,7 @@ async def test_jobs_run_when_the_backlog_cannot_be_measured(
         return 0
 
     monkeypatch.setattr(file_rows, "load_waiting_times", breaks)
+    monkeypatch.setattr(runner, "_COMPLETE_SECONDS", 0.0)
     await runner.run(environment.context, pause_seconds=0.001, stop=stop, jobs={"stops": stops})
     assert log.failed == [{"job": "backlog"}]
 

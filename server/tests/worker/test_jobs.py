@@ -156,14 +156,17 @@ async def test_a_job_that_raises_does_not_stop_the_others_but_an_unavailable_dat
     assert log.failed == [{"job": "fails"}]
 
 
-async def test_a_round_runs_the_jobs_that_have_rows_and_every_fifth_and_the_one_after_work_all(
+async def test_a_round_runs_the_jobs_that_have_rows_and_every_25_seconds_all_until_they_did_nothing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[list[str]] = []
     stop = asyncio.Event()
-    found = iter([frozenset[str](), frozenset({"purge_objects"}), frozenset[str](), frozenset[str]()])
+    found = iter([frozenset[str](), frozenset({"purge_objects"}), frozenset({"purge_objects"})])
+    old_events, seconds = iter([1, 0]), 0.0
 
     async def find_due(_connection: object) -> frozenset[str]:
+        nonlocal seconds
+        seconds += 10
         ran.append([])
         return next(found)
 
@@ -174,19 +177,22 @@ async def test_a_round_runs_the_jobs_that_have_rows_and_every_fifth_and_the_one_
         async def note(_context: JobContext) -> int:
             if name == "fold_counts":  # the first of a round without `find_due`
                 ran.append([])
-                if len(ran) == 6:
-                    stop.set()
             ran[-1].append(name)
-            return int(name == "delete_old_events")
+            if name != "delete_old_events":
+                return int(name == "purge_objects" and seconds < 30)
+            if (deleted := next(old_events)) == 0:
+                stop.set()
+            return deleted
 
         return note
 
     monkeypatch.setattr(worker_rows, "find_due", find_due)
     monkeypatch.setattr(runner, "_measure_backlog", measure)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: seconds))
     names = ("fold_counts", "purge_objects", "announce_limits", "delete_old_events")
     await runner.run(memory.context, pause_seconds=0, stop=stop, jobs={name: job_of(name) for name in names})
-    assert ran[:4] == [[], ["purge_objects", "announce_limits"], [], []]
-    assert ran[4:] == [list(names), list(names)], "the fifth, and another one since it did something"
+    assert ran[:3] == [[], ["purge_objects", "announce_limits"], ["purge_objects", "announce_limits"]]
+    assert ran[3:] == [list(names), list(names)], "after 25 seconds, and another one since it did something"
 
 
 async def test_all_jobs_run_when_those_with_rows_cannot_be_found(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
-from sqlalchemy import JSON, ColumnElement, delete, func, literal_column, or_, select, text, update
+from sqlalchemy import JSON, ColumnElement, delete, exists, func, literal_column, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -35,6 +35,8 @@ _columns = hash_entries.c
 _ENTRY = [_columns[name] for name in HashEntry.__slots__]
 _counts = hash_entry_counts.c
 _IS_ALLOWED: ColumnElement[bool] = _columns.list == literal_column("'allow'")  # as the condition of its index has it
+_IS_EXPIRED = _columns.expires_at <= now()
+ANY_EXPIRED: Final = exists().where(_IS_EXPIRED)
 
 # The digests of an upload, and of members of it, that are on a list of its tenant or of the installation. SQLite takes
 # no lists: it gets the digests of each length one behind another.
@@ -176,14 +178,13 @@ async def list_page(
 
 async def delete_expired(connection: Connection, limit: int) -> int:
     """Delete entries of all tenants whose time has passed, at most `limit`; return how many."""
-    is_over = _columns.expires_at <= now()
-    query = select(_columns.tenant_id, _columns.digest).where(is_over).order_by(_columns.expires_at).limit(limit)
+    query = select(_columns.tenant_id, _columns.digest).where(_IS_EXPIRED).order_by(_columns.expires_at).limit(limit)
     rows = (await connection.execute(query)).all()
     deleted = 0
     for tenant_id in sorted({row.tenant_id for row in rows}):
         await _lock(connection, tenant_id)
         digests = [row.digest for row in rows if row.tenant_id == tenant_id]
-        own = (_columns.tenant_id == tenant_id, _columns.digest.in_(digests), is_over)
+        own = (_columns.tenant_id == tenant_id, _columns.digest.in_(digests), _IS_EXPIRED)
         gone = await connection.execute(delete(hash_entries).where(*own).returning(_columns.digest, _columns.list))
         found = gone.all()
         await _count(connection, tenant_id, _taken(found))

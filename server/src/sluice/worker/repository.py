@@ -41,6 +41,7 @@ from sluice.db.schema import (
 from sluice.db.sql import AnyRow, Connection, month, now, now_plus
 from sluice.events import repository as event_rows
 from sluice.files import repository as file_rows
+from sluice.hash_lists import repository as hash_rows
 from sluice.jobs import repository as job_rows
 from sluice.kit.ids import first_id
 from sluice.resumable import repository as resumable_rows
@@ -57,6 +58,7 @@ _DUE: Final[Mapping[str, Exists]] = {
     "purge_objects": file_rows.ANY_DUE_PURGE,
     "end_resumable_uploads": resumable_rows.ANY_DUE,
     "sweep_exports": job_rows.ANY_EXPORT_TO_SWEEP,
+    "delete_expired_hashes": hash_rows.ANY_EXPIRED,
     "fold_counts": counts.ANY_DELTA,
     "fold_usage": usage_rows.ANY_DELTA,
     "watch_buckets": exists().where(_IS_OUTAGE_DUE),

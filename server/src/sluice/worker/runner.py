@@ -1,7 +1,8 @@
 """The worker's rounds: jobs in turn, again immediately while there is work, otherwise after a pause.
 
 A round begins with one statement that finds which jobs have rows to work on: most rounds find none, and end with it.
-Every fifth round runs all jobs, also those that have work without a row.
+Every 25 seconds a complete round runs all jobs, also those that this statement does not find: what was kept long
+enough may be kept a little longer.
 
 Each job has an error boundary: an unexpected exception in one is logged, and the others run. Only an unavailable
 database ends a round, because every job needs it. Rescans, stale parts and orphan parts run beside the rounds, as tasks
@@ -9,7 +10,6 @@ of their own.
 """
 
 import asyncio
-import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
@@ -82,7 +82,7 @@ JOBS: Final[Mapping[str, Job]] = MappingProxyType(
 )
 # What other jobs write may be work for these.
 _AFTER_OTHERS: Final = frozenset({"announce_limits", "number_events"})
-_COMPLETE_ROUNDS: Final = 5
+_COMPLETE_SECONDS: Final = 25.0
 _BACKLOG_SECONDS: Final = 15.0
 # Counting further would cost more than the number is worth.
 _BACKLOG_LIMIT: Final = 10_000
@@ -91,15 +91,19 @@ _BACKLOG_LIMIT: Final = 10_000
 async def run(
     context: JobContext, *, pause_seconds: float, stop: asyncio.Event, jobs: Mapping[str, Job] = JOBS
 ) -> None:
-    """Work until `stop` is set; the round in progress is finished."""
+    """Work until `stop` is set; the round in progress is finished.
+
+    A round that did something is followed by the next without a pause, a complete one by another complete one.
+    """
     measured = {name: swept(name)(job) for name, job in jobs.items()}
     for name in measured:
         WORKER_DONE.labels(name)  # from the start, so that a rate can be computed
-    backlog_at, done = 0.0, 0
-    for number in itertools.count(1):
-        if stop.is_set():
-            return
-        is_complete = done > 0 or number % _COMPLETE_ROUNDS == 0
+    backlog_at, complete_at = 0.0, time.monotonic() + _COMPLETE_SECONDS
+    done, is_complete = 0, False
+    while not stop.is_set():
+        is_complete = time.monotonic() >= complete_at or (is_complete and done > 0)
+        if is_complete:
+            complete_at = time.monotonic() + _COMPLETE_SECONDS
         done, outcome = 0, "done"
         try:
             if time.monotonic() >= backlog_at:

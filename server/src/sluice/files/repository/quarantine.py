@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, not_, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, func, literal, not_, or_, select, union_all, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sluice.db.rls import INSTALLATION
@@ -59,11 +59,16 @@ def _may_be_rescanned() -> tuple[ColumnElement[bool], ...]:
 async def find_asked_rescans(connection: AsyncConnection, limit: int) -> list[FileRecord]:
     """Return files that a reviewer wants to be scanned: those in quarantine first, each kind in the order asked."""
     asked = (files.c.quarantined_at.is_not(None), files.c.rescan_at <= now(), files.c.state == "stored")
-    query = select(*SHOWN).where(*asked).order_by(files.c.rescan_at).limit(limit)
-    rows = list((await connection.execute(query)).all())
-    others = select(*SHOWN).where(files.c.rescan_asked_at.is_not(None), *_may_be_rescanned())
-    rows += (await connection.execute(others.order_by(files.c.rescan_asked_at).limit(limit - len(rows)))).all()
-    return [record_of(row) for row in rows]
+    first = select(*SHOWN, literal(1).label("place"), files.c.rescan_at.label("asked_at")).where(*asked)
+    others = select(*SHOWN, literal(2).label("place"), files.c.rescan_asked_at.label("asked_at")).where(
+        files.c.rescan_asked_at.is_not(None), *_may_be_rescanned()
+    )
+    # One statement, since most find none; each part by its own index.
+    parts = [part.order_by("asked_at").limit(limit).subquery() for part in (first, others)]
+    found = union_all(*map(select, parts)).subquery()
+    shown = [found.c[column.name] for column in SHOWN]
+    rows = await connection.execute(select(*shown).order_by(found.c.place, found.c.asked_at).limit(limit))
+    return [record_of(row) for row in rows.all()]
 
 
 async def claim_rescan(
