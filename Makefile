@@ -33,6 +33,7 @@ QUICK := \
 # the tests with a short form in `make test` and a whole one in `make test-long`
 LONG := \
   inspect/tests/inspection/differential \
+  inspect/tests/inspection/document_text/test_matching.py \
   inspect/tests/inspection/facts/test_growth.py \
   inspect/tests/inspection/formats/test_blank_examples.py \
   inspect/tests/inspection/formats/test_blank_pictures.py \

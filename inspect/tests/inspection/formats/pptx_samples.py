@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pptx
@@ -90,31 +91,37 @@ def text_in_a_group(slide: Slide) -> None:
     slide.shapes.add_group_shape().shapes.add_textbox(*BOX).text_frame.text = "x"
 
 
-BLANK = {
-    "no slides": presentation(),
-    "empty slides": presentation(nothing, nothing),
-    "unfilled placeholders": presentation(nothing, layout=0),
-    "empty text box": presentation(text_box("")),
-    "text box of spaces": presentation(text_box(" \u00a0\u200b")),
-    "white picture": presentation(image(shows=False)),
-    "hidden shape": presentation(shape(hidden=True)),
-    "shape without line and fill": presentation(shape(bare=True)),
-    "shape beside the slide": presentation(shape(box=OFF_SLIDE)),
-    "text beside the slide": presentation(text_box("x", OFF_SLIDE)),
-    "slide number": presentation(field("slidenum")),
-    "date": presentation(field("datetime1")),
-    "empty notes": presentation(notes(" ")),
-}
-CONTENT = {
-    "one letter": presentation(text_box("x")),
-    "filled placeholder": presentation(title, layout=0),
-    "text on the last slide": presentation(*[nothing] * 30, text_box("x")),
-    "text above a hidden shape": presentation(lambda slide: [shape(hidden=True)(slide), text_box("x")(slide)]),
-    "shape": presentation(shape()),
-    "line": presentation(lambda slide: slide.shapes.add_connector(MSO_CONNECTOR.STRAIGHT, *BOX)),
-    "picture": presentation(image(shows=True)),
-    "table": presentation(lambda slide: slide.shapes.add_table(2, 2, *BOX)),
-    "chart": presentation(chart),
-    "notes": presentation(notes("say hello")),
-    "text in a group": presentation(text_in_a_group),
-}
+@cache
+def blank() -> dict[str, bytes]:
+    return {
+        "no slides": presentation(),
+        "empty slides": presentation(nothing, nothing),
+        "unfilled placeholders": presentation(nothing, layout=0),
+        "empty text box": presentation(text_box("")),
+        "text box of spaces": presentation(text_box(" \u00a0\u200b")),
+        "white picture": presentation(image(shows=False)),
+        "hidden shape": presentation(shape(hidden=True)),
+        "shape without line and fill": presentation(shape(bare=True)),
+        "shape beside the slide": presentation(shape(box=OFF_SLIDE)),
+        "text beside the slide": presentation(text_box("x", OFF_SLIDE)),
+        "slide number": presentation(field("slidenum")),
+        "date": presentation(field("datetime1")),
+        "empty notes": presentation(notes(" ")),
+    }
+
+
+@cache
+def content() -> dict[str, bytes]:
+    return {
+        "one letter": presentation(text_box("x")),
+        "filled placeholder": presentation(title, layout=0),
+        "text on the last slide": presentation(*[nothing] * 30, text_box("x")),
+        "text above a hidden shape": presentation(lambda slide: [shape(hidden=True)(slide), text_box("x")(slide)]),
+        "shape": presentation(shape()),
+        "line": presentation(lambda slide: slide.shapes.add_connector(MSO_CONNECTOR.STRAIGHT, *BOX)),
+        "picture": presentation(image(shows=True)),
+        "table": presentation(lambda slide: slide.shapes.add_table(2, 2, *BOX)),
+        "chart": presentation(chart),
+        "notes": presentation(notes("say hello")),
+        "text in a group": presentation(text_in_a_group),
+    }

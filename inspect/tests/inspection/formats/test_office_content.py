@@ -28,7 +28,7 @@ def office_format(extension: str) -> Format:
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_document_without_visible_content_is_blank(extension: str) -> None:
     with every_row() as row:
-        for name, data in samples(extension).BLANK.items():
+        for name, data in samples(extension).blank().items():
             result = examine_bytes(office_format(extension), data)
             with row(name):
                 assert result.passes
@@ -38,7 +38,7 @@ def test_document_without_visible_content_is_blank(extension: str) -> None:
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_document_with_visible_content_is_not_blank(extension: str) -> None:
     with every_row() as row:
-        for name, data in samples(extension).CONTENT.items():
+        for name, data in samples(extension).content().items():
             result = examine_bytes(office_format(extension), data)
             with row(name):
                 assert result.passes
@@ -71,5 +71,5 @@ def test_templates_and_macro_documents_are_accepted(content_type: str) -> None:
 
 
 def test_blank_reason_of_a_workbook_names_headings() -> None:
-    headings = samples("xlsx").BLANK["headings alone"]
+    headings = samples("xlsx").blank()["headings alone"]
     assert "headings" in (examine_bytes(office_format("xlsx"), headings).blank or "")

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import cache
 
 import openpyxl
 from openpyxl.chart import BarChart
@@ -99,43 +100,51 @@ def background(*, shows: bool) -> bytes:
 
 
 WHITE = Font(color="FFFFFFFF")
-BLANK = {
-    "new workbook": workbook(),
-    "three sheets": workbook(second=lambda _sheet: None),
-    "spaces": workbook(cell("  \u00a0")),
-    "coloured cells": workbook(cell(None, fill=PatternFill("solid", fgColor="FFFF0000"))),
-    "headings alone": workbook(rows(["id", "name", "amount"])),
-    "headings on two sheets": workbook(rows(["id", "name"]), second=rows(["date", "total"])),
-    "formula of an empty text": workbook(cell('=""')),
-    "shared blank strings": shared(" ", "\u200b"),
-    "value on a hidden sheet": workbook(second=hidden_sheet),
-    "value in a hidden row": workbook(hidden_row),
-    "value in a hidden column": workbook(hidden_column),
-    "white number": workbook(cell(7, font=WHITE)),
-    "number with an empty format": workbook(cell(7, number_format=";;;")),
-    "white background": background(shows=False),
-    "white picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False)))),
-}
-CONTENT = {
-    "a number": workbook(cell(7)),
-    "a zero": workbook(cell(0)),
-    "a truth value": workbook(cell(False)),
-    "one word": workbook(cell("x")),
-    "headings and a row": workbook(rows(["id", "name"], [1, "a"])),
-    "headings and a row of text": workbook(rows(["id", "name"], ["", "a"])),
-    "one row that is no heading": workbook(rows(["Paris", "Rome"])),
-    "one row with a digit": workbook(rows(["name", "room 12"])),
-    "value on the second sheet": workbook(second=cell("x")),
-    "formula": workbook(cell("=1+1")),
-    "error": workbook(cell("#REF!")),
-    "shared strings": shared(" ", "x"),
-    "value in a filtered row": workbook(lambda sheet: hidden_row(sheet, filtered=True)),
-    "white number on colour": workbook(cell(7, font=WHITE, fill=PatternFill("solid", fgColor="FF000000"))),
-    "value after empty rows": workbook(cell("x", "A5000")),
-    "background": background(shows=True),
-    "picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=True)))),
-    "red square": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False, colour="red", side=32)))),
-    "chart": workbook(lambda sheet: sheet.add_chart(BarChart())),
-    "button": button(),
-    "comment": workbook(cell(None, comment=Comment("please check", "me"))),
-}
+
+
+@cache
+def blank() -> dict[str, bytes]:
+    return {
+        "new workbook": workbook(),
+        "three sheets": workbook(second=lambda _sheet: None),
+        "spaces": workbook(cell("  \u00a0")),
+        "coloured cells": workbook(cell(None, fill=PatternFill("solid", fgColor="FFFF0000"))),
+        "headings alone": workbook(rows(["id", "name", "amount"])),
+        "headings on two sheets": workbook(rows(["id", "name"]), second=rows(["date", "total"])),
+        "formula of an empty text": workbook(cell('=""')),
+        "shared blank strings": shared(" ", "\u200b"),
+        "value on a hidden sheet": workbook(second=hidden_sheet),
+        "value in a hidden row": workbook(hidden_row),
+        "value in a hidden column": workbook(hidden_column),
+        "white number": workbook(cell(7, font=WHITE)),
+        "number with an empty format": workbook(cell(7, number_format=";;;")),
+        "white background": background(shows=False),
+        "white picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False)))),
+    }
+
+
+@cache
+def content() -> dict[str, bytes]:
+    return {
+        "a number": workbook(cell(7)),
+        "a zero": workbook(cell(0)),
+        "a truth value": workbook(cell(False)),
+        "one word": workbook(cell("x")),
+        "headings and a row": workbook(rows(["id", "name"], [1, "a"])),
+        "headings and a row of text": workbook(rows(["id", "name"], ["", "a"])),
+        "one row that is no heading": workbook(rows(["Paris", "Rome"])),
+        "one row with a digit": workbook(rows(["name", "room 12"])),
+        "value on the second sheet": workbook(second=cell("x")),
+        "formula": workbook(cell("=1+1")),
+        "error": workbook(cell("#REF!")),
+        "shared strings": shared(" ", "x"),
+        "value in a filtered row": workbook(lambda sheet: hidden_row(sheet, filtered=True)),
+        "white number on colour": workbook(cell(7, font=WHITE, fill=PatternFill("solid", fgColor="FF000000"))),
+        "value after empty rows": workbook(cell("x", "A5000")),
+        "background": background(shows=True),
+        "picture": workbook(lambda sheet: sheet.add_image(Image(picture(shows=True)))),
+        "red square": workbook(lambda sheet: sheet.add_image(Image(picture(shows=False, colour="red", side=32)))),
+        "chart": workbook(lambda sheet: sheet.add_chart(BarChart())),
+        "button": button(),
+        "comment": workbook(cell(None, comment=Comment("please check", "me"))),
+    }
