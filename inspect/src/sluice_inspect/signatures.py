@@ -17,14 +17,14 @@ _TAR_MAGIC: Final = slice(257, 262)
 
 # Possessive quantifiers throughout: hostile bytes cost one pass.
 _PAGE: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?+\s*+(?:<\?xml[^>]{0,200}+>\s*+)?+(?:<!--(?:(?!-->).)*+-->\s*+)*+"
+    rb"(?:\xef\xbb\xbf)?+\s*+(?:<\?xml[^>]{0,200}+>\s*+|(?!))?+(?:<!--(?:(?!-->).|(?!))*+-->\s*+|(?!))*+"
     rb"<(?:!doctype\s++html|html|head|body|title|script|meta|h1|center)\b",
     re.IGNORECASE | re.DOTALL,
 )
 # The tags by which browsers take a text without a stated type for a page: WHATWG MIME Sniffing, 7.1. A comment that is
 # longer than what is examined here counts as a page, too.
 _SNIFFED_PAGE: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?+\s*+(?:<!--(?:(?!-->).)*+-->\s*+)*+"
+    rb"(?:\xef\xbb\xbf)?+\s*+(?:<!--(?:(?!-->).|(?!))*+-->\s*+|(?!))*+"
     rb"<(?:(?:iframe|h1|div|font|table|a|style|title|b|body|br|p)[ >]|(?P<open>!--))",
     re.IGNORECASE | re.DOTALL,
 )
@@ -33,7 +33,9 @@ _WEB_ARCHIVE: Final = re.compile(
 )
 _WEB_ARCHIVE_TYPE: Final = re.compile(rb"content-type:\s*(?:multipart/related|text/html)", re.IGNORECASE)
 # The header of a mail (RFC 5322, section 2.2) and fields that most mails have.
-_MAIL_HEADER: Final = re.compile(rb"(?:[!-9;-~]{1,76}+:[^\n]{0,998}+\n(?:[ \t][^\n]{0,998}+\n)*+){2,200}+\r?\n")
+_MAIL_HEADER: Final = re.compile(
+    rb"(?:[!-9;-~]{1,76}+:[^\n]{0,998}+\n(?:[ \t][^\n]{0,998}+\n|(?!))*+|(?!)){2,200}+\r?\n"
+)
 _MAIL_FIELD: Final = re.compile(rb"^(?:date|from|message-id|received|subject|to):", re.IGNORECASE | re.MULTILINE)
 _PAGE_HEAD_BYTES: Final = 64 * 1024  # a page may begin with a long comment
 _WIDE_HEAD_BYTES: Final = 4 * _PAGE_HEAD_BYTES

@@ -11,7 +11,7 @@ _HEXADECIMAL: Final = "0x"
 # Without one of these, a formula neither calls nor names anything outside.
 _TELLING: Final = re.compile(r"['|!#]|WEBSERVICE|IMAGE|FILTERXML|INDIRECT|DDE", re.IGNORECASE)
 # A text; the names of a sheet, document or program, with what says that they are one.
-_QUOTED: Final = re.compile(r"\"[^\"]*+\"|(\|\s{0,9})?((?:'[^']*+')++)\s{0,9}(#|!(?!!))?")
+_QUOTED: Final = re.compile(r"\"[^\"]*+\"|(\|\s{0,9})?((?:'[^']*+'|(?!))++)\s{0,9}(#|!(?!!))?")
 _LOADING_FUNCTION: Final = re.compile(r"(?<![\w])(?:_xlfn\.)?(?:WEBSERVICE|IMAGE|FILTERXML)\s*\(", re.IGNORECASE)
 _LOADING_REFERENCE: Final = re.compile(
     r"\bINDIRECT\s{0,9}\(\s{0,9}\"\s{0,9}'?\s{0,9}(?:[a-z][a-z0-9+.-]{1,20}:[\\/]|\\\\)", re.IGNORECASE
@@ -25,7 +25,7 @@ _BARE_DOCUMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _DDE_FORMULA: Final = re.compile(
-    r"[\w.']\s{0,9}\|\s{0,9}(?:(?:'[^']*+')++|[^\s'\"|!(){},;=<>&*^+]{1,255}+)\s{0,9}!|(?<![\w])DDE\s{0,9}\(",
+    r"[\w.']\s{0,9}\|\s{0,9}(?:(?:'[^']*+'|(?!))++|[^\s'\"|!(){},;=<>&*^+]{1,255}+)\s{0,9}!|(?<![\w])DDE\s{0,9}\(",
     re.IGNORECASE,
 )
 

@@ -39,7 +39,7 @@ _REMOTE: Final = (
     r"[a-z][a-z0-9+.-]{1,40}://)"
 )
 _QUOTE: Final = r"(?:[\"']|&quot;|&apos;)"
-_GAP: Final = r"(?:\s|/\*[^*]{0,200}+(?:\*(?!/)[^*]{0,200}+){0,9}\*/){0,20}+"  # space and comments of a style
+_GAP: Final = r"(?:\s|/\*[^*]{0,200}+(?:\*(?!/)[^*]{0,200}+){0,9}\*/|(?!)){0,20}+"  # space and comments of a style
 _LOADING_STYLE: Final = LatePattern(
     rf"@import{_GAP}(?:url\()?\s{{0,20}}{_QUOTE}?{_REMOTE}|\burl\(\s{{0,20}}{_QUOTE}?{_REMOTE}"
     rf"|(?<![\w.-])src\({_GAP}{_QUOTE}{_REMOTE}",
@@ -67,7 +67,7 @@ _LOADED: Final = LatePattern(
 )
 _LOADING_WORDS: Final = ("src", "poster", "background", "data", "manifest", "base", "image", "use", "tref")
 _LINKED: Final = LatePattern(
-    rf"<(?:[^\s<>/=:\"']{{1,64}}:)?(link|meta)\b((?:{_ATTRIBUTES}|[\"']){{0,4000}}+)", re.IGNORECASE
+    rf"<(?:[^\s<>/=:\"']{{1,64}}:)?(link|meta)\b((?:{_ATTRIBUTES}|[\"']|(?!)){{0,4000}}+)", re.IGNORECASE
 )
 _LOADING_LINK: Final = re.compile(r"\brel\s*=\s*[\"']?[^\"'<>]*?(?:stylesheet|icon|preload|prefetch|import|manifest)")
 _HREF: Final = LatePattern(rf"\bhref\s*=\s*[\"']?{_REMOTE}")

@@ -25,7 +25,7 @@ _WHITE_SPACE: Final = " \t\n\r"
 
 # Possessive quantifiers: a window costs one pass.
 _SPACES: Final = r"[ \t\n\r]*+"
-_NUMBER_TEXT: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
+_NUMBER_TEXT: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++|)(?:[eE][+-]?[0-9]++|)"
 _PLAIN_STRING: Final = r'"[^"\\\x00-\x1f]*+"'
 _SPACE: Final = re.compile(_SPACES)
 _NUMBER: Final = re.compile(_NUMBER_TEXT)
@@ -34,13 +34,13 @@ _LITERALS: Final = ("true", "false", "null")
 # Many short members at once, each with the comma after it, inside an array and inside an object.
 _MEMBER_NAME: Final = {"[": "", "{": rf"{_SPACES}{_PLAIN_STRING}{_SPACES}:"}
 _MEMBERS: Final = {
-    bracket: LatePattern(rf"(?:{name}{_SPACES}(?:{_NUMBER_TEXT}|true|false|null|{_PLAIN_STRING}){_SPACES},)++")
+    bracket: LatePattern(rf"(?:{name}{_SPACES}(?:{_NUMBER_TEXT}|true|false|null|{_PLAIN_STRING}){_SPACES},|(?!))++")
     for bracket, name in _MEMBER_NAME.items()
 }
 # The same with escapes, and with arrays and objects up to this depth: once there is content, nothing else of
 # them matters.
 _NESTED_LEVELS: Final = 3
-_STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
+_STRING: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+|(?!))*+"'
 
 
 def _nested_value(levels: int) -> str:
@@ -49,17 +49,18 @@ def _nested_value(levels: int) -> str:
         return f"{plain})"
     value = rf"{_SPACES}{_nested_value(levels - 1)}{_SPACES}"
     member = rf"{_SPACES}{_STRING}{_SPACES}:{value}"
-    each_array, each_object = (rf"(?:{each}(?:,{each})*+|{_SPACES})" for each in (value, member))
+    each_array, each_object = (rf"(?:{each}(?:,{each}|(?!))*+|{_SPACES})" for each in (value, member))
     return rf"{plain}|\{{{each_object}\}}|\[{each_array}\])"
 
 
 _NESTED_NAME: Final = {"[": "", "{": rf"{_SPACES}{_STRING}{_SPACES}:"}
 _NESTED_MEMBERS: Final = {
-    bracket: LatePattern(rf"(?:{name}{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},)++")
+    bracket: LatePattern(rf"(?:{name}{_SPACES}{_nested_value(_NESTED_LEVELS)}{_SPACES},|(?!))++")
     for bracket, name in _NESTED_NAME.items()
 }
 _EMPTY_MEMBERS: Final = {
-    bracket: LatePattern(rf'(?:{name}{_SPACES}(?:null|"\s*+"){_SPACES},)++') for bracket, name in _MEMBER_NAME.items()
+    bracket: LatePattern(rf'(?:{name}{_SPACES}(?:null|"\s*+"){_SPACES},|(?!))++')
+    for bracket, name in _MEMBER_NAME.items()
 }
 
 

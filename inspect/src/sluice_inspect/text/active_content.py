@@ -35,7 +35,7 @@ _COMMENT_ENDS: Final = ((b"/*", b"*/"), (b"#", b"\n"), (b"//", b"\n"))
 _COMMENTS_MOST: Final = 64
 # An expression that calls something, or runs a command, to its end. Bytes from 0x80 on are letters to PHP.
 _CAST: Final = (
-    rb"(?:\(\s*+(?:int(?:eger)?|bool(?:ean)?|float|double|real|string|binary|array|object)\s*+\)|[@!~+\-(]|\s)"
+    rb"(?:\(\s*+(?:int(?:eger)?|bool(?:ean)?|float|double|real|string|binary|array|object)\s*+\)|[@!~+\-(]|\s|(?!))"
 )
 _CODE: Final = re.compile(
     rb"(?:"

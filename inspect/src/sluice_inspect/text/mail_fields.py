@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 _WITH_PARAMETERS: Final = re.compile(
-    rb"(?:\A|(?<=[\r\n]))content-(?:type|disposition)[ \t]*:(?:[^\r\n]|\r?\n[ \t]|\r[ \t])*+", re.IGNORECASE
+    rb"(?:\A|(?<=[\r\n]))content-(?:type|disposition)[ \t]*:(?:[^\r\n]|\r?\n[ \t]|\r[ \t]|(?!))*+", re.IGNORECASE
 )
 _PARAMETERS_MOST: Final = 200
 """Of one field. Names of files that are written in pieces have some tens."""

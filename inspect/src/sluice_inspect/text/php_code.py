@@ -11,12 +11,12 @@ from typing import Final, Literal
 _NAME: Final = rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*+"
 # PHP before version 8 skips other control bytes. Each pattern is one pass, also over what does not end.
 _TOKEN: Final = re.compile(
-    rb"(?P<skipped>[\x00-\x20\x7f]++|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|(?:\#(?!\[)|//)(?:[^\r\n?]++|\?(?!>))*+)"
+    rb"(?P<skipped>[\x00-\x20\x7f]++|/\*(?:[^*]++|\*(?!/)|(?!))*+(?:\*/)?|(?:\#(?!\[)|//)(?:[^\r\n?]++|\?(?!>)|(?!))*+)"
     rb"|(?P<end>\?>|(?i:__halt_compiler))"
     rb"|(?P<text>[bB]?<<<[\ \t]*+[\"']?" + _NAME + rb"[\"']?\r?\n)"
     rb"|(?P<string>[bB]?'(?:[^'\\]++|\\.)*+')"
-    rb"|(?P<double>[bB]?\"(?:[^\"\\{$]++|\\.|\$(?!\{)|\{(?!\$))*+(?:\"|(?=\{\$|\$\{)))"
-    rb"|(?P<command>`(?:[^`\\{$]++|\\.|\$(?!\{)|\{(?!\$))*+(?:`|(?=\{\$|\$\{)))"
+    rb"|(?P<double>[bB]?\"(?:[^\"\\{$]++|\\.|\$(?!\{)|\{(?!\$)|(?!))*+(?:\"|(?=\{\$|\$\{)))"
+    rb"|(?P<command>`(?:[^`\\{$]++|\\.|\$(?!\{)|\{(?!\$)|(?!))*+(?:`|(?=\{\$|\$\{)))"
     rb"|(?P<unending>[\"'`])"
     rb"|(?P<variable>\$(?:" + _NAME + rb")?+)"
     rb"|(?P<name>\\?" + _NAME + rb"(?:\\" + _NAME + rb")*+)"
@@ -32,16 +32,20 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 # The first line of a command, as shells divide it: nothing runs where a sign has no word behind it.
-_WORD: Final = rb"(?:[^\s;&|<>()'\"\\]++|\\.|'[^']*+'|\"(?:[^\"\\]|\\.)*+\"|['\"\\])++"
+_WORD: Final = rb"(?:[^\s;&|<>()'\"\\]++|\\.|'[^']*+'|\"(?:[^\"\\]|\\.)*+\"|['\"\\]|(?!))++"
 _WORDS: Final = (
     rb"(?:(?<![^\s;&|()])\#[^\n]*+|\d*+(?:<<[<-]?|<>|>>|>\||[<>])&?[ \t]*+(?:\(|"
     + _WORD
     + rb")|"
     + _WORD
-    + rb"|[ \t\r()]++)++"
+    + rb"|[ \t\r()]++|(?!))++"
 )
 _COMMAND: Final = re.compile(
-    rb"\s*+(?:\#[^\n]*+\n\s*+)*+" + _WORDS + rb"(?:(?:&&?|\|[|&]?|;)" + _WORDS + rb")*+[;&]?[ \t]*+(?:\n|\#|\Z)"
+    rb"\s*+(?:\#[^\n]*+\n\s*+|(?!))*+"
+    + _WORDS
+    + rb"(?:(?:&&?|\|[|&]?|;)"
+    + _WORDS
+    + rb"|(?!))*+[;&]?[ \t]*+(?:\n|\#|\Z)"
 )
 # A name that a program may have, a path or what is replaced by others.
 _PROGRAM: Final = re.compile(

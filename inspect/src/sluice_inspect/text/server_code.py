@@ -9,7 +9,7 @@ from typing import Final
 
 # One pass each, also over what does not end.
 _COMMENT: Final = rb"|<!--[^\r\n]*+"
-_COMMENTS_OF_C: Final = rb"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\r\n]*+" + _COMMENT
+_COMMENTS_OF_C: Final = rb"/\*(?:[^*]++|\*(?!/)|(?!))*+(?:\*/)?|//[^\r\n]*+" + _COMMENT
 _CHARACTERS: Final = rb"'(?:[^'\\\r\n]|\\.)*+(?:')?"
 # What is skipped in each reading: comments, and strings without and with escapes.
 _SKIPPED: Final = (

@@ -62,7 +62,7 @@ _PERCENT: Final = re.compile(rb"%[0-9A-Fa-f]{2}")
 _ADDRESS: Final = {
     b'"': re.compile(rb'[^"]*+'),
     b"'": re.compile(rb"[^']*+"),
-    b"(": re.compile(rb"(?:[^()\s\\]|\\.|\([^()\s]*+\))*+", re.DOTALL),
+    b"(": re.compile(rb"(?:[^()\s\\]|\\.|\([^()\s]*+\)|(?!))*+", re.DOTALL),
     b"=": re.compile(rb"[^\s>]*+"),
 }
 _OTHER_ADDRESS: Final = re.compile(rb"[^\s<>\"']*+")

@@ -31,7 +31,7 @@ _QUOTED: Final = re.compile(rb"\"((?:[^\"\\]|\\.)*+)\"", re.DOTALL)
 _ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
 _MAX_COMMENTS: Final = 10
 # Without lines that may be boundaries, which are matched by `_DASHED_FIELD`.
-_FIELDS: Final = re.compile(rb"(?:(?!--)(?:[!-9;-~]*+:|[ \t]|From |>From )[^\r\n]*+(?:\r\n|\r|\n|\Z))*+")
+_FIELDS: Final = re.compile(rb"(?:(?!--)(?:[!-9;-~]*+:|[ \t]|From |>From )[^\r\n]*+(?:\r\n|\r|\n|\Z)|(?!))*+")
 _DASHED_FIELD: Final = re.compile(rb"--([!-9;-~]*+:[^\r\n]*+)(?:\r\n|\r|\n|\Z)")
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BLANK_LINE: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n)) *(?:\r\n|\r|\n)")
@@ -55,7 +55,7 @@ _LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
 _LINE: Final = re.compile(rb"[^\r\n]+")
 # Base64 as programs write it: lines of whole groups of four letters, padding at the end only.
 _TIDY: Final = re.compile(
-    rb"(?:(?:[A-Za-z0-9+/]{4})*+[ \t]*+(?:\r\n|\n|\r))*+(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2,3}={1,2})?\s*+"
+    rb"(?:(?:[A-Za-z0-9+/]{4})*+[ \t]*+(?:\r\n|\n|\r)|(?!))*+(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2,3}={1,2})?\s*+"
 )
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _OF_ADDRESSES: Final = re.compile(rb"[A-Za-z0-9+/][_-][A-Za-z0-9+/]")

@@ -56,7 +56,7 @@ _STREAM_END: Final = b"endstream"
 _HEADER: Final = b"%PDF"
 _END_MARK: Final = b"%%EOF"
 _TOKEN: Final = re.compile(
-    rb"(?P<string>\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*+\))*+\))|%[^\r\n]*+|/[^\0\t\n\f\r ()<>\[\]{}/%]*+"
+    rb"(?P<string>\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*+\)|(?!))*+\))|%[^\r\n]*+|/[^\0\t\n\f\r ()<>\[\]{}/%]*+"
     rb"|(?P<word>[^\0\t\n\f\r ()<>\[\]{}/%]++)|(?P<open>\()",
     re.DOTALL,
 )

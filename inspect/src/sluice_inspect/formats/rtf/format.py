@@ -55,7 +55,7 @@ def _examine(source: Source, limits: Limits) -> Examination:
 
 
 _PLAIN, _PLAIN_8_BITS = (
-    re.compile(rb"(?:[%b]++|%b|\{(?:[%b]++|%b)*+\})*+" % (text, _WORD, text, _WORD))
+    re.compile(rb"(?:[%b]++|%b|\{(?:[%b]++|%b|(?!))*+\}|(?!))*+" % (text, _WORD, text, _WORD))
     for text in (_ASCII_TEXT, _ASCII_TEXT + rb"\x80-\xff")
 )
 
