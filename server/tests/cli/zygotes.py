@@ -5,6 +5,7 @@ parsers. The preloaded process is `zygote_template`, one per test process.
 """
 
 import asyncio
+import atexit
 import contextlib
 import json
 import os
@@ -116,8 +117,16 @@ class _Template:
             raise RuntimeError(f"the zygote template has exited: {self._program.last_error_line()}")
         return int(reply)
 
+    def end(self, launched_by: int) -> None:
+        """End it at the exit of the process that launched it; do nothing in a fork of that process."""
+        if os.getpid() == launched_by:
+            self._program.end()
+            self._requests.close()
+
 
 @cache
 def _template() -> _Template:
-    """Return the template of this test process; it terminates with the process."""
-    return _Template()
+    """Return the template of this test process; it ends with the process."""
+    template = _Template()
+    atexit.register(template.end, os.getpid())
+    return template
