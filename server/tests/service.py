@@ -193,7 +193,7 @@ def environment_of(deployment: Deployment, port: int, **settings: str) -> dict[s
         "PORT": str(port),
         "DATA_DIR": str(deployment.data_dir),
         "PROCESSES": "1",  # several have tests of their own, and tests look into the process
-        "WORKER_SECONDS": "2",  # an idle round takes some milliseconds of processor time
+        "WORKER_SECONDS": "1",  # an idle round takes some milliseconds of processor time
         "FAILED_LOGINS": "1000000",  # every test fails to authenticate from the one address 127.0.0.1
         "DATABASE_URL": deployment.database_url,
         "METRICS_TOKEN": METRICS_TOKEN,

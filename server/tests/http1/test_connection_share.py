@@ -13,6 +13,8 @@ import httpx
 import pytest
 
 from sluice.api.http1.connection_table import share_of
+from sluice.cli.listening import server_config
+from sluice.settings import Settings
 from tests.api.responses import check_response, data
 from tests.deployments import Deployments
 from tests.http1.sockets import narrow_connection, read_status, read_until_closed, statuses
@@ -229,3 +231,7 @@ def test_share_can_be_set(deployments: Deployments, stack: ExitStack) -> None:
 )
 def test_addresses_of_one_network_share_their_connections(address: str, share: str | None) -> None:
     assert share_of(address) == share
+
+
+def test_idle_connection_is_kept_longer_than_clients_and_proxies_keep_theirs() -> None:
+    assert server_config(None, Settings()).timeout_keep_alive > 60

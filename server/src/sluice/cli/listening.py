@@ -7,6 +7,7 @@ import math
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
+from typing import Final
 
 import uvicorn
 
@@ -21,6 +22,10 @@ from sluice.kit.health import EngineHealth
 from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.wiring.assembly import WorkerServices
+
+# Longer than clients (httpx: 5) and proxies (nginx, AWS: 60) keep an idle connection: a request on one that is just being
+# closed is lost. When places are scarce, idle connections give way sooner.
+_KEEP_ALIVE_SECONDS: Final = 75
 
 
 class Server(uvicorn.Server):
@@ -71,6 +76,7 @@ def server_config(app: object, settings: Settings, table: ConnectionTable | None
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
     )
 
