@@ -93,15 +93,15 @@ async def run(
 ) -> None:
     """Work until `stop` is set; the round in progress is finished.
 
-    A round that did something is followed by the next without a pause, a complete one by another complete one.
+    A round that did something is followed by a complete one, without a pause.
     """
     measured = {name: swept(name)(job) for name, job in jobs.items()}
     for name in measured:
         WORKER_DONE.labels(name)  # from the start, so that a rate can be computed
     backlog_at, complete_at = 0.0, time.monotonic() + _COMPLETE_SECONDS
-    done, is_complete = 0, False
+    done = 0
     while not stop.is_set():
-        is_complete = time.monotonic() >= complete_at or (is_complete and done > 0)
+        is_complete = done > 0 or time.monotonic() >= complete_at
         if is_complete:
             complete_at = time.monotonic() + _COMPLETE_SECONDS
         done, outcome = 0, "done"
