@@ -1,7 +1,7 @@
 """Regular expressions mean the same on every Python that is supported.
 
-Before Python 3.11.5 a possessive repetition of a group leaves off where its last attempt failed, not where that began
-(gh-106052), unless the group's last alternative is tried there: `(?:a[^b]++b|(?!))*+`. Debian 12 has Python 3.11.2.
+Before Python 3.11.5 a possessive repetition of a group ends where its last attempt failed, not where that attempt began
+(gh-106052), unless a last alternative that never matches is tried there: `(?:a[^b]++b|(?!))*+`. Debian 12 has 3.11.2.
 """
 
 import importlib
@@ -26,7 +26,7 @@ _DEEPEST: Final = 4  # tables of patterns within one another
 def affected_groups(tree: Any) -> Iterator[Any]:
     """Yield the groups in possessive repetitions that may fail behind their beginning without a last alternative."""
     for kind, value in tree:
-        if kind is op.POSSESSIVE_REPEAT and not _stays(value[2]):
+        if kind is op.POSSESSIVE_REPEAT and not _ends_at_beginning(value[2]):
             yield value[2]
         for inner in _trees_in(value):
             yield from affected_groups(inner)
@@ -40,8 +40,8 @@ def _trees_in(value: Any) -> Iterator[Any]:
             yield from _trees_in(each)
 
 
-def _stays(group: Any) -> bool:
-    """Return whether a repetition of the group leaves off at the beginning of an attempt that fails."""
+def _ends_at_beginning(group: Any) -> bool:
+    """Return whether a repetition of the group ends at the beginning of the attempt that fails."""
     items = list(group)
     if [kind for kind, _value in items] != [op.BRANCH]:
         return _fails_at_its_beginning(items)

@@ -23,7 +23,7 @@ from sluice.observe.log import log
 from sluice.settings import Settings
 from sluice.wiring.assembly import WorkerServices
 
-# Longer than clients (httpx: 5) and proxies (nginx, AWS: 60) keep an idle connection: a request on one that is just being
+# Longer than clients (httpx: 5) and proxies (nginx, AWS: 60) keep an idle connection: a request on one that is being
 # closed is lost. When places are scarce, idle connections give way sooner.
 _KEEP_ALIVE_SECONDS: Final = 75
 
